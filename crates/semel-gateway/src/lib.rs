@@ -1,0 +1,1 @@
+//! The semel gateway: an idempotency proxy for any HTTP API.

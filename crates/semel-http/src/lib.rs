@@ -1,0 +1,1 @@
+//! Semel at the HTTP boundary: a tower layer and axum helpers.

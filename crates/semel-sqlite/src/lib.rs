@@ -1,0 +1,1 @@
+//! Semel on one SQLite file: the embedded default.

@@ -1,0 +1,1 @@
+//! Conformance, faults, clocks and private servers for testing Semel and its stores.

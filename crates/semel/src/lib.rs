@@ -1,0 +1,1 @@
+//! Engine of Semel: claims, permits, outcomes and the decision what a repeated intent meets.

@@ -1,2 +1,76 @@
-//! Tasks of this repository.
-fn main() {}
+//! Everything a developer or CI runs on this repository: `cargo xtask --help`.
+//!
+//! One file, one task. A task returns an error that says what is wrong; it never leaves a check out in silence.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tasks read the environment and the clock; nothing of this is linked into Semel"
+)]
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a test may fail by panicking")
+)]
+
+mod arrows;
+mod bench;
+mod ci;
+mod docs;
+mod install;
+mod markdown;
+mod shell;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of this repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Check that the crates depend on each other only as the design allows
+    Arrows,
+    /// Run the benches: ratios against the bare operation (release build)
+    Bench(bench::Arguments),
+    /// Run every check, the same at home and in CI
+    Ci(ci::Arguments),
+    /// Check licences, banned crates and sources of the dependencies
+    Deny,
+    /// Run the code blocks of README.md and docs/
+    DocsTest,
+    /// Run every test of the workspace, installing what they need
+    Test(test::Arguments),
+    /// Check the rules of the house that no compiler knows
+    Tidy,
+    /// Check the spelling
+    Typos,
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    match Arguments::parse().task {
+        Task::Arrows => arrows::run(),
+        Task::Bench(arguments) => bench::run(&arguments),
+        Task::Ci(arguments) => ci::run(&arguments),
+        Task::Deny => ci::deny(),
+        Task::DocsTest => docs::run(),
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Tidy => tidy::run(),
+        Task::Typos => ci::typos(),
+    }
+}

@@ -1,0 +1,135 @@
+//! Installs what tasks need and the machine lacks. What is needed, and why, is data: the rows below and tools.txt.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+/// A program that comes as a Debian package.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// What is looked for on the search path.
+    pub(crate) name: &'static str,
+    package: &'static str,
+    why: &'static str,
+}
+
+/// Sends the requests of the documentation's code blocks.
+pub(crate) const CURL: Program = Program {
+    name: "curl",
+    package: "curl",
+    why: "the documentation's code blocks send requests with it",
+};
+/// The plain proxy that the gateway is measured against.
+pub(crate) const NGINX: Program = Program {
+    name: "nginx",
+    package: "nginx-light",
+    why: "the gateway is measured against it as a plain proxy",
+};
+/// Carries the wheels of [`tool`].
+pub(crate) const PYTHON: Program = Program {
+    name: "python3",
+    package: "python3",
+    why: "the checkers of spelling and licences come as Python wheels",
+};
+/// Makes load for the benches.
+pub(crate) const WRK: Program = Program {
+    name: "wrk",
+    package: "wrk",
+    why: "it makes the load that the benches measure under",
+};
+
+/// Makes sure that every program is there; installs Debian packages when it may.
+pub(crate) fn programs(needed: &[&Program]) -> Result<()> {
+    let missing: Vec<_> = needed
+        .iter()
+        .filter(|program| !shell::on_path(program.name))
+        .collect();
+    for program in &missing {
+        println!("installing {}: {}", program.package, program.why);
+    }
+    let packages: Vec<_> = missing.iter().map(|program| program.package).collect();
+    apt(&packages)
+}
+
+/// Where the tool `name` of tools.txt lies; installs all of them on first use.
+pub(crate) fn tool(name: &str) -> Result<PathBuf> {
+    let home = shell::target().join("tools").join("python");
+    let wanted = shell::root().join("xtask").join("tools.txt");
+    let wanted_text = std::fs::read_to_string(&wanted).context("cannot read xtask/tools.txt")?;
+    let stamp = home.join("installed.txt");
+    if std::fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted_text) {
+        println!(
+            "installing the tools of xtask/tools.txt into {}",
+            home.display()
+        );
+        wheels(&home, &wanted)?;
+        std::fs::write(&stamp, wanted_text).context("cannot note what was installed")?;
+    }
+    Ok(home.join("bin").join(name))
+}
+
+/// Makes sure that this toolchain has the cargo command `name`.
+pub(crate) fn component(name: &str) -> Result<()> {
+    if shell::read(shell::cargo(&[name, "--version"])).is_ok() {
+        return Ok(());
+    }
+    let component = if name == "fmt" { "rustfmt" } else { name };
+    println!("installing {component}: this toolchain came without it");
+    shell::show(shell::command("rustup", &["component", "add", component]))
+}
+
+fn wheels(home: &std::path::Path, wanted: &std::path::Path) -> Result<()> {
+    programs(&[&PYTHON])?;
+    let home_text = home
+        .to_str()
+        .context("the target folder's name is not UTF-8")?;
+    let wanted_text = wanted
+        .to_str()
+        .context("the repository's path is not UTF-8")?;
+    let venv = || {
+        shell::show(shell::command(
+            "python3",
+            &["-m", "venv", "--clear", home_text],
+        ))
+    };
+    if venv().is_err() {
+        println!("installing python3-venv: Debian's Python comes without it");
+        apt(&["python3-venv"])?;
+        venv()?;
+    }
+    let options = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+    ];
+    let pinned = [
+        "--no-deps",
+        "--only-binary=:all:",
+        "--require-hashes",
+        "-r",
+        wanted_text,
+    ];
+    shell::show(shell::command(
+        home.join("bin/python"),
+        &[&options[..], &pinned[..]].concat(),
+    ))
+}
+
+fn apt(packages: &[&str]) -> Result<()> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    let by_hand = format!("apt-get install {}", packages.join(" "));
+    if !shell::on_path("apt-get") || shell::read(shell::command("id", &["-u"]))?.trim() != "0" {
+        bail!("missing on this machine; as root: {by_hand}");
+    }
+    shell::show(shell::command("apt-get", &["update", "-qq"]))?;
+    let options = ["install", "-y", "-qq", "--no-install-recommends"];
+    let mut install = shell::command("apt-get", &[&options[..], packages].concat());
+    install.env("DEBIAN_FRONTEND", "noninteractive");
+    shell::show(install)
+}

@@ -1,0 +1,77 @@
+//! The rule that only known rooms read clocks, draw chance, read the environment or start tasks.
+//!
+//! `clippy.toml` bans the calls everywhere; this table says where the ban may be lifted.
+
+use super::Finding;
+use super::attributes::silenced;
+use super::tree::{File, Tree};
+
+/// Paths whose code may lift the ban, and for what.
+const ROOMS: &[(&str, &str)] = &[
+    ("crates/semel/src/clock.rs", "reads the clock"),
+    ("crates/semel/src/entropy.rs", "draws chance"),
+    (
+        "crates/semel/src/engine/",
+        "starts the tasks that keep leases, release and sweep",
+    ),
+    ("crates/semel/src/outbox/relay.rs", "starts the relay"),
+    (
+        "crates/semel-gateway/src/config.rs",
+        "reads the environment",
+    ),
+    ("crates/semel-gateway/src/config/", "reads the environment"),
+    ("crates/semel-gateway/src/lib.rs", "starts the listeners"),
+];
+
+/// A ban is lifted only in the rooms that own what is banned.
+pub(super) fn lift(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let outside = |file: &File| !ROOMS.iter().any(|(room, _)| file.path.starts_with(room));
+    for (file, rust) in tree.rust().filter(|(file, _)| outside(file)) {
+        let for_tests = cfg_test_lifts(&rust.code);
+        for (at, lints) in silenced(&rust.code) {
+            let line = rust.line_at(at);
+            let lifts = lints.contains("clippy::disallowed_methods");
+            if lifts && !file.is_test_line(line) && !for_tests.contains(&line) {
+                let says = "this room may not read clocks, chance or the environment, nor start tasks \
+                            (xtask/src/tidy/lifts.rs)";
+                findings.push(Finding::new(&file.path, line, says));
+            }
+        }
+    }
+    findings
+}
+
+/// Lines inside `cfg_attr(test, …)`: what is lifted there is lifted for tests alone.
+fn cfg_test_lifts(code: &str) -> Vec<usize> {
+    let mut lines = Vec::new();
+    for (at, _) in code.match_indices("cfg_attr(") {
+        let open = at + "cfg_attr".len();
+        let end = super::rust::group_end(code, open).unwrap_or(code.len());
+        if code[open + 1..end].trim_start().starts_with("test,") {
+            let line = |offset: usize| code[..offset].matches('\n').count() + 1;
+            lines.extend(line(at)..=line(end));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::places;
+    use super::*;
+
+    #[test]
+    fn a_ban_lifted_in_a_foreign_room_is_found() {
+        let text = "#[expect(clippy::disallowed_methods, reason = \"x\")]\nfn f() {}\n";
+        let tests =
+            "#![cfg_attr(\n    test,\n    allow(clippy::disallowed_methods, reason = \"x\")\n)]\n";
+        let files = [
+            ("crates/semel/src/clock.rs", text),
+            ("crates/semel/src/decide.rs", text),
+            ("crates/semel/src/lib.rs", tests),
+            ("crates/semel/tests/it/main.rs", text),
+        ];
+        assert_eq!(places(lift, &files), ["crates/semel/src/decide.rs:1"]);
+    }
+}

@@ -28,7 +28,23 @@ pub(crate) fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command
         .args(arguments)
         .current_dir(root())
         .stdin(Stdio::null());
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_this_run(name)) {
+        command.env_remove(name);
+    }
     command
+}
+
+/// Whether cargo set this variable for xtask alone: handed on, some build scripts take it for a change and run again.
+fn is_of_this_run(name: &OsStr) -> bool {
+    let names = [
+        "CARGO_BIN_NAME",
+        "CARGO_CRATE_NAME",
+        "CARGO_PRIMARY_PACKAGE",
+        "OUT_DIR",
+    ];
+    let families = ["CARGO_MANIFEST_", "CARGO_PKG_"];
+    let name = name.to_string_lossy();
+    names.contains(&name.as_ref()) || families.iter().any(|family| name.starts_with(family))
 }
 
 /// The cargo that runs this task, with `arguments`.

@@ -21,10 +21,7 @@ const EDGES: &[(&str, May)] = &[
     ("semel", May::Only(&[])),
     ("semel-bench", May::Anything),
     ("semel-examples", May::Anything),
-    (
-        "semel-gateway",
-        May::Only(&["semel", "semel-http", "semel-sqlite"]),
-    ),
+    ("semel-gateway", May::Only(&["semel", "semel-http", "semel-sqlite"])),
     ("semel-http", May::Only(&["semel"])),
     ("semel-sqlite", May::Only(&["semel"])),
     ("semel-testkit", May::Only(&["semel"])),
@@ -48,10 +45,7 @@ const NOT_IN_THE_ENGINE: &[(&str, &[&str])] = &[
             "tokio-postgres",
         ],
     ),
-    (
-        "a broker's client",
-        &["async-nats", "aws-sdk-sqs", "lapin", "rdkafka", "rskafka"],
-    ),
+    ("a broker's client", &["async-nats", "aws-sdk-sqs", "lapin", "rdkafka", "rskafka"]),
     (
         "an HTTP type",
         &[
@@ -78,11 +72,7 @@ pub(crate) fn run() -> Result<()> {
     for finding in &findings {
         println!("{finding}");
     }
-    ensure!(
-        findings.is_empty(),
-        "{} arrows point where they may not",
-        findings.len()
-    );
+    ensure!(findings.is_empty(), "{} arrows point where they may not", findings.len());
     println!(
         "{} crates depend on each other as the design allows",
         metadata.workspace_members.len()
@@ -114,20 +104,13 @@ fn metadata() -> Result<Metadata> {
 
 fn plain(metadata: &Metadata) -> Plain {
     let packages = metadata.workspace_packages();
-    let crates: BTreeSet<_> = packages
-        .iter()
-        .map(|package| package.name.to_string())
-        .collect();
+    let crates: BTreeSet<_> = packages.iter().map(|package| package.name.to_string()).collect();
     let mut edges = Vec::new();
     for package in &packages {
         for dependency in &package.dependencies {
             if crates.contains(&dependency.name) {
                 let (from, to) = (package.name.to_string(), dependency.name.clone());
-                edges.push(Edge {
-                    from,
-                    to,
-                    kind: dependency.kind,
-                });
+                edges.push(Edge { from, to, kind: dependency.kind });
             }
         }
     }
@@ -153,19 +136,14 @@ fn edges(workspace: &Plain) -> Vec<String> {
         } else if !for_tests
             && matches!(may(from), Some(May::Only(allowed)) if !allowed.contains(&to.as_str()))
         {
-            findings.push(format!(
-                "{from} depends on {to}: the arrow points the wrong way"
-            ));
+            findings.push(format!("{from} depends on {to}: the arrow points the wrong way"));
         }
     }
     findings
 }
 
 fn may(name: &str) -> Option<&'static May> {
-    EDGES
-        .iter()
-        .find(|(from, _)| *from == name)
-        .map(|(_, may)| may)
+    EDGES.iter().find(|(from, _)| *from == name).map(|(_, may)| may)
 }
 
 /// Names of all crates in the normal build of `package` alone, with its default features.
@@ -190,10 +168,7 @@ fn base_build(package: &str) -> Result<Vec<String>> {
 fn engine(build: &[String]) -> Vec<String> {
     let mut findings = Vec::new();
     for (what, names) in NOT_IN_THE_ENGINE {
-        for name in names
-            .iter()
-            .filter(|name| build.iter().any(|linked| linked == *name))
-        {
+        for name in names.iter().filter(|name| build.iter().any(|linked| linked == *name)) {
             findings.push(format!(
                 "the base build of semel links {name}, {what}: the engine stays bare"
             ));
@@ -207,15 +182,8 @@ mod tests {
     use super::*;
 
     fn sample(from: &str, to: &str, kind: DependencyKind) -> Plain {
-        let edge = Edge {
-            from: from.to_owned(),
-            to: to.to_owned(),
-            kind,
-        };
-        Plain {
-            crates: [from.to_owned(), to.to_owned()].into(),
-            edges: vec![edge],
-        }
+        let edge = Edge { from: from.to_owned(), to: to.to_owned(), kind };
+        Plain { crates: [from.to_owned(), to.to_owned()].into(), edges: vec![edge] }
     }
 
     #[test]
@@ -226,53 +194,26 @@ mod tests {
 
     #[test]
     fn an_arrow_out_of_the_engine_is_found() {
-        assert_eq!(
-            edges(&sample("semel", "semel-sqlite", DependencyKind::Normal)).len(),
-            1
-        );
-        assert_eq!(
-            edges(&sample("semel-sqlite", "semel", DependencyKind::Normal)).len(),
-            0
-        );
+        assert_eq!(edges(&sample("semel", "semel-sqlite", DependencyKind::Normal)).len(), 1);
+        assert_eq!(edges(&sample("semel-sqlite", "semel", DependencyKind::Normal)).len(), 0);
     }
 
     #[test]
     fn the_testkit_is_for_tests_only() {
         assert_eq!(
-            edges(&sample(
-                "semel-gateway",
-                "semel-testkit",
-                DependencyKind::Normal
-            ))
-            .len(),
+            edges(&sample("semel-gateway", "semel-testkit", DependencyKind::Normal)).len(),
             1
         );
         assert_eq!(
-            edges(&sample(
-                "semel-gateway",
-                "semel-testkit",
-                DependencyKind::Development
-            ))
-            .len(),
+            edges(&sample("semel-gateway", "semel-testkit", DependencyKind::Development)).len(),
             0
         );
-        assert_eq!(
-            edges(&sample(
-                "semel-bench",
-                "semel-testkit",
-                DependencyKind::Normal
-            ))
-            .len(),
-            0
-        );
+        assert_eq!(edges(&sample("semel-bench", "semel-testkit", DependencyKind::Normal)).len(), 0);
     }
 
     #[test]
     fn a_new_crate_must_say_what_it_may_depend_on() {
-        assert_eq!(
-            edges(&sample("semel-new", "semel", DependencyKind::Normal)).len(),
-            1
-        );
+        assert_eq!(edges(&sample("semel-new", "semel", DependencyKind::Normal)).len(), 1);
     }
 
     #[test]

@@ -16,15 +16,7 @@ pub(crate) struct Arguments {
 /// Runs the binary `semel-bench`.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     install::programs(&[&install::NGINX, &install::WRK])?;
-    let build = [
-        "run",
-        "--release",
-        "--package",
-        "semel-bench",
-        "--bin",
-        "semel-bench",
-        "--",
-    ];
+    let build = ["run", "--release", "--package", "semel-bench", "--bin", "semel-bench", "--"];
     let mut bench = shell::cargo(&build);
     bench.args(&arguments.rest);
     shell::show(bench)

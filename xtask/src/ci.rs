@@ -47,11 +47,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let mut verdicts = Vec::new();
     let mut stopped = false;
     for (name, step) in STEPS.iter().filter(|(name, _)| asked(name)) {
-        let verdict = if stopped {
-            Verdict::NotRun
-        } else {
-            one(name, *step)
-        };
+        let verdict = if stopped { Verdict::NotRun } else { one(name, *step) };
         stopped |= !arguments.keep_going && matches!(verdict, Verdict::Failed(..));
         verdicts.push((*name, verdict));
     }
@@ -65,10 +61,7 @@ fn one(name: &str, step: fn() -> Result<()>) -> Verdict {
     let took = start.elapsed();
     match result {
         Err(error) => {
-            println!(
-                "==> {name} FAILED after {:.1} s: {error:#}",
-                took.as_secs_f64()
-            );
+            println!("==> {name} FAILED after {:.1} s: {error:#}", took.as_secs_f64());
             Verdict::Failed(took, format!("{error:#}"))
         }
         Ok(()) => {
@@ -111,29 +104,13 @@ pub(crate) fn typos() -> Result<()> {
 
 /// Checks the dependencies by deny.toml.
 pub(crate) fn deny() -> Result<()> {
-    let checks = [
-        "--log-level",
-        "error",
-        "--locked",
-        "check",
-        "licenses",
-        "bans",
-        "sources",
-    ];
+    let checks = ["--log-level", "error", "--locked", "check", "licenses", "bans", "sources"];
     shell::show(shell::command(install::tool("cargo-deny")?, &checks))
 }
 
 fn clippy() -> Result<()> {
     install::component("clippy")?;
-    let whole = [
-        "clippy",
-        "--locked",
-        "--workspace",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
+    let whole = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shell::show(shell::cargo(&whole))
 }
 

@@ -34,21 +34,11 @@ pub(crate) fn run() -> Result<()> {
 pub(crate) fn blocks() -> Result<()> {
     install::programs(&[&install::CURL])?;
     // The very build of the tests: nothing is compiled again after them.
-    shell::show(shell::cargo(&[
-        "build",
-        "--locked",
-        "--workspace",
-        "--bins",
-        "--tests",
-    ]))?;
+    shell::show(shell::cargo(&["build", "--locked", "--workspace", "--bins", "--tests"]))?;
     let mut count = 0;
     let mut failures = Vec::new();
     for page in pages()? {
-        let name = page
-            .strip_prefix(shell::root())
-            .unwrap_or(&page)
-            .display()
-            .to_string();
+        let name = page.strip_prefix(shell::root()).unwrap_or(&page).display().to_string();
         let text = std::fs::read_to_string(&page).with_context(|| format!("cannot read {name}"))?;
         let result = Session::new()?.run(&Page::parse(&text));
         count += *result.as_ref().unwrap_or(&0);
@@ -57,31 +47,17 @@ pub(crate) fn blocks() -> Result<()> {
     for failure in &failures {
         println!("{failure}");
     }
-    ensure!(
-        failures.is_empty(),
-        "{} pages promise what does not hold",
-        failures.len()
-    );
+    ensure!(failures.is_empty(), "{} pages promise what does not hold", failures.len());
     println!("{count} code blocks do what their pages say");
     Ok(())
 }
 
 fn pages() -> Result<Vec<PathBuf>> {
-    let list = [
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-        "README.md",
-        "docs",
-    ];
+    let list =
+        ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "README.md", "docs"];
     let names = shell::read(shell::command("git", &list))?;
     let pages = names.split('\0').filter(|name| name.ends_with(".md"));
-    Ok(pages
-        .map(|name| shell::root().join(name))
-        .filter(|page| page.is_file())
-        .collect())
+    Ok(pages.map(|name| shell::root().join(name)).filter(|page| page.is_file()).collect())
 }
 
 /// The blocks of one page in their own folder.
@@ -95,11 +71,7 @@ struct Session {
 impl Session {
     fn new() -> Result<Self> {
         let folder = tempfile::tempdir().context("cannot make a folder for the blocks")?;
-        Ok(Self {
-            folder,
-            started: Vec::new(),
-            printed: String::new(),
-        })
+        Ok(Self { folder, started: Vec::new(), printed: String::new() })
     }
 
     /// Runs the blocks of `page` in order and returns how many there were to run or check.
@@ -137,27 +109,15 @@ impl Session {
         let output = self.folder.path().join(".output");
         let file = File::create(&output)?;
         let mut shell = Command::new("bash");
-        shell
-            .args(["-euo", "pipefail", "-c", script])
-            .current_dir(self.folder.path());
-        shell
-            .env("PATH", search_path()?)
-            .env("HOME", self.folder.path());
-        shell
-            .stdin(Stdio::null())
-            .stdout(file.try_clone()?)
-            .stderr(file)
-            .process_group(0);
+        shell.args(["-euo", "pipefail", "-c", script]).current_dir(self.folder.path());
+        shell.env("PATH", search_path()?).env("HOME", self.folder.path());
+        shell.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
         let mut child = shell.spawn().context("cannot start bash")?;
         let status = wait(&mut child);
         self.started.push(child);
         self.printed = String::from_utf8_lossy(&std::fs::read(&output)?).into_owned();
         let status = status?;
-        ensure!(
-            status.success(),
-            "the block ended with {status} and printed\n{}",
-            self.printed
-        );
+        ensure!(status.success(), "the block ended with {status} and printed\n{}", self.printed);
         Ok(())
     }
 }
@@ -167,10 +127,8 @@ impl Drop for Session {
         for child in &self.started {
             // The group outlives its shell when the block started a server.
             let group = format!("-{}", child.id());
-            let _ = Command::new("kill")
-                .args(["-TERM", "--", &group])
-                .stderr(Stdio::null())
-                .status();
+            let _ =
+                Command::new("kill").args(["-TERM", "--", &group]).stderr(Stdio::null()).status();
         }
     }
 }
@@ -184,10 +142,7 @@ fn wait(child: &mut Child) -> Result<ExitStatus> {
         if Instant::now() > deadline {
             child.kill()?;
             child.wait()?;
-            bail!(
-                "the block did not end within {} s",
-                BLOCK_TIME_MAX.as_secs()
-            );
+            bail!("the block did not end within {} s", BLOCK_TIME_MAX.as_secs());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -232,8 +187,7 @@ fn line_matches(wanted: &str, printed: &str) -> bool {
         return false;
     };
     let cuts = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
-    cuts.into_iter()
-        .any(|at| line_matches(pattern, &rest[at..]))
+    cuts.into_iter().any(|at| line_matches(pattern, &rest[at..]))
 }
 
 #[cfg(test)]
@@ -254,15 +208,9 @@ mod tests {
     #[test]
     fn a_block_that_fails_or_prints_otherwise_is_found_by_its_line() {
         let failing = page("x\n```sh run\nfalse; true\n```\n").unwrap_err();
-        assert!(
-            format!("{failing:#}").starts_with("2: the block ended"),
-            "{failing:#}"
-        );
+        assert!(format!("{failing:#}").starts_with("2: the block ended"), "{failing:#}");
         let other = page("```sh run\necho a\n```\n```text output\nb\n```\n").unwrap_err();
-        assert!(
-            format!("{other:#}").starts_with("4: the page shows"),
-            "{other:#}"
-        );
+        assert!(format!("{other:#}").starts_with("4: the page shows"), "{other:#}");
         assert!(page("```json\n{]\n```\n").is_err());
     }
 
@@ -271,11 +219,7 @@ mod tests {
         let check = |wanted: &str, printed: &str, same| {
             assert_eq!(matches(wanted, printed).is_ok(), same, "{wanted}")
         };
-        check(
-            "HTTP/1.1 …\n…\ndone\n",
-            "HTTP/1.1 200 OK\na: b\nc\ndone\n",
-            true,
-        );
+        check("HTTP/1.1 …\n…\ndone\n", "HTTP/1.1 200 OK\na: b\nc\ndone\n", true);
         check("a … c\n", "a b d\n", false);
         check("a\n", "a\nb\n", false);
     }

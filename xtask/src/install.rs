@@ -42,10 +42,7 @@ pub(crate) const WRK: Program = Program {
 
 /// Makes sure that every program is there; installs Debian packages when it may.
 pub(crate) fn programs(needed: &[&Program]) -> Result<()> {
-    let missing: Vec<_> = needed
-        .iter()
-        .filter(|program| !shell::on_path(program.name))
-        .collect();
+    let missing: Vec<_> = needed.iter().filter(|program| !shell::on_path(program.name)).collect();
     for program in &missing {
         println!("installing {}: {}", program.package, program.why);
     }
@@ -60,10 +57,7 @@ pub(crate) fn tool(name: &str) -> Result<PathBuf> {
     let wanted_text = std::fs::read_to_string(&wanted).context("cannot read xtask/tools.txt")?;
     let stamp = home.join("installed.txt");
     if std::fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted_text) {
-        println!(
-            "installing the tools of xtask/tools.txt into {}",
-            home.display()
-        );
+        println!("installing the tools of xtask/tools.txt into {}", home.display());
         wheels(&home, &wanted)?;
         std::fs::write(&stamp, wanted_text).context("cannot note what was installed")?;
     }
@@ -82,41 +76,17 @@ pub(crate) fn component(name: &str) -> Result<()> {
 
 fn wheels(home: &std::path::Path, wanted: &std::path::Path) -> Result<()> {
     programs(&[&PYTHON])?;
-    let home_text = home
-        .to_str()
-        .context("the target folder's name is not UTF-8")?;
-    let wanted_text = wanted
-        .to_str()
-        .context("the repository's path is not UTF-8")?;
-    let venv = || {
-        shell::show(shell::command(
-            "python3",
-            &["-m", "venv", "--clear", home_text],
-        ))
-    };
+    let home_text = home.to_str().context("the target folder's name is not UTF-8")?;
+    let wanted_text = wanted.to_str().context("the repository's path is not UTF-8")?;
+    let venv = || shell::show(shell::command("python3", &["-m", "venv", "--clear", home_text]));
     if venv().is_err() {
         println!("installing python3-venv: Debian's Python comes without it");
         apt(&["python3-venv"])?;
         venv()?;
     }
-    let options = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-    ];
-    let pinned = [
-        "--no-deps",
-        "--only-binary=:all:",
-        "--require-hashes",
-        "-r",
-        wanted_text,
-    ];
-    shell::show(shell::command(
-        home.join("bin/python"),
-        &[&options[..], &pinned[..]].concat(),
-    ))
+    let options = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+    let pinned = ["--no-deps", "--only-binary=:all:", "--require-hashes", "-r", wanted_text];
+    shell::show(shell::command(home.join("bin/python"), &[&options[..], &pinned[..]].concat()))
 }
 
 fn apt(packages: &[&str]) -> Result<()> {

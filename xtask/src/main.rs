@@ -5,10 +5,7 @@
     clippy::disallowed_methods,
     reason = "tasks read the environment and the clock; nothing of this is linked into Semel"
 )]
-#![cfg_attr(
-    test,
-    allow(clippy::unwrap_used, reason = "a test may fail by panicking")
-)]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail by panicking"))]
 
 mod arrows;
 mod bench;

@@ -64,11 +64,7 @@ impl Page {
         let marks = start.len() - start.trim_start_matches('`').len();
         if marks >= 3 && !start[marks..].contains('`') {
             let info = start[marks..].trim().to_owned();
-            let fence = Fence {
-                line: number,
-                info,
-                text: String::new(),
-            };
+            let fence = Fence { line: number, info, text: String::new() };
             return Some((fence, "`".repeat(marks), line.len() - start.len()));
         }
         if start.starts_with('#') {
@@ -80,15 +76,9 @@ impl Page {
 
     fn heading(&mut self, title: &str) {
         let kept = title.to_lowercase().replace(' ', "-");
-        let slug: String = kept
-            .chars()
-            .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
-            .collect();
-        let same = self
-            .anchors
-            .iter()
-            .filter(|anchor| **anchor == slug)
-            .count();
+        let slug: String =
+            kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_')).collect();
+        let same = self.anchors.iter().filter(|anchor| **anchor == slug).count();
         self.anchors.push(slug.clone());
         if same > 0 {
             self.anchors.push(format!("{slug}-{same}"));
@@ -99,20 +89,11 @@ impl Page {
         for (at, _) in text.match_indices("](") {
             let rest = &text[at + 2..];
             let to = rest.split([')', ' ']).next().unwrap_or_default();
-            self.links.push(Link {
-                line,
-                to: to.trim_matches(['<', '>']).to_owned(),
-            });
+            self.links.push(Link { line, to: to.trim_matches(['<', '>']).to_owned() });
         }
-        if let Some((_, to)) = text
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once("]: "))
-        {
+        if let Some((_, to)) = text.strip_prefix('[').and_then(|rest| rest.split_once("]: ")) {
             let to = to.split(' ').next().unwrap_or_default();
-            self.links.push(Link {
-                line,
-                to: to.to_owned(),
-            });
+            self.links.push(Link { line, to: to.to_owned() });
         }
     }
 }
@@ -136,11 +117,8 @@ mod tests {
     fn fences_keep_their_info_and_lose_their_indentation() {
         let page =
             Page::parse("a\n\n1. b\n   ```sh run\n   x\n     y\n   ```\n````text\n```\n````\n");
-        let found: Vec<_> = page
-            .fences
-            .iter()
-            .map(|f| (f.line, f.info.as_str(), f.text.as_str()))
-            .collect();
+        let found: Vec<_> =
+            page.fences.iter().map(|f| (f.line, f.info.as_str(), f.text.as_str())).collect();
         assert_eq!(found, [(4, "sh run", "x\n  y\n"), (8, "text", "```\n")]);
     }
 
@@ -149,11 +127,7 @@ mod tests {
         let page = Page::parse(
             "[a](b.md#c) `[d](e)` ![f](<g.png>)\n[h]: i.md \"j\"\n```text\n[k](l)\n```\n",
         );
-        let found: Vec<_> = page
-            .links
-            .iter()
-            .map(|link| (link.line, link.to.as_str()))
-            .collect();
+        let found: Vec<_> = page.links.iter().map(|link| (link.line, link.to.as_str())).collect();
         assert_eq!(found, [(1, "b.md#c"), (1, "g.png"), (2, "i.md")]);
     }
 

@@ -8,9 +8,7 @@ use anyhow::{Context, Result, ensure};
 
 /// The top folder of the repository.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies inside the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the repository")
 }
 
 /// Where cargo builds, absolute.
@@ -24,10 +22,7 @@ pub(crate) fn target() -> PathBuf {
 /// A command in the top folder, without standard input.
 pub(crate) fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .current_dir(root())
-        .stdin(Stdio::null());
+    command.args(arguments).current_dir(root()).stdin(Stdio::null());
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_of_this_run(name)) {
         command.env_remove(name);
     }
@@ -36,12 +31,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>, arguments: &[&str]) -> Command
 
 /// Whether cargo set this variable for xtask alone: handed on, some build scripts take it for a change and run again.
 fn is_of_this_run(name: &OsStr) -> bool {
-    let names = [
-        "CARGO_BIN_NAME",
-        "CARGO_CRATE_NAME",
-        "CARGO_PRIMARY_PACKAGE",
-        "OUT_DIR",
-    ];
+    let names = ["CARGO_BIN_NAME", "CARGO_CRATE_NAME", "CARGO_PRIMARY_PACKAGE", "OUT_DIR"];
     let families = ["CARGO_MANIFEST_", "CARGO_PKG_"];
     let name = name.to_string_lossy();
     names.contains(&name.as_ref()) || families.iter().any(|family| name.starts_with(family))
@@ -57,9 +47,7 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 pub(crate) fn show(mut command: Command) -> Result<()> {
     let line = line(&command);
     println!("$ {line}");
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{line}`"))?;
     ensure!(status.success(), "`{line}` ended with {status}");
     Ok(())
 }
@@ -67,9 +55,7 @@ pub(crate) fn show(mut command: Command) -> Result<()> {
 /// Runs `command` to its end and returns what it printed on standard output.
 pub(crate) fn read(mut command: Command) -> Result<String> {
     let line = line(&command);
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start `{line}`"))?;
+    let output = command.output().with_context(|| format!("cannot start `{line}`"))?;
     ensure!(
         output.status.success(),
         "`{line}` ended with {}: {}",
@@ -89,8 +75,5 @@ fn line(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(program.as_os_str());
     let words = std::iter::once(name).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }

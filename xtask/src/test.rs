@@ -46,10 +46,7 @@ fn command(arguments: &Arguments) -> Command {
 
 /// Runs the tests with their output shown, and counts.
 fn watch(mut test: Command) -> Result<Tally> {
-    let mut child = test
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot start cargo test")?;
+    let mut child = test.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
     let output = child.stdout.take().context("cargo test has no output")?;
     let mut tally = Tally::default();
     for line in BufReader::new(output).lines() {
@@ -57,10 +54,7 @@ fn watch(mut test: Command) -> Result<Tally> {
         println!("{line}");
         tally.read(&line);
     }
-    tally.ended_well = child
-        .wait()
-        .context("cannot wait for cargo test")?
-        .success();
+    tally.ended_well = child.wait().context("cannot wait for cargo test")?.success();
     Ok(tally)
 }
 
@@ -83,9 +77,7 @@ impl Tally {
             let named = |ending: &str| test.strip_suffix(ending).map(str::to_owned);
             self.failures.extend(named(" ... FAILED"));
             // With a reason the line reads `ignored, why`.
-            let ignored = test
-                .split_once(" ... ignored")
-                .map(|(name, _)| name.to_owned());
+            let ignored = test.split_once(" ... ignored").map(|(name, _)| name.to_owned());
             self.not_run.extend(ignored);
         }
     }
@@ -93,15 +85,9 @@ impl Tally {
     fn judge(&self) -> Result<()> {
         let failures = self.failures.join(", ");
         ensure!(self.failed == 0, "{} tests failed: {failures}", self.failed);
-        ensure!(
-            self.ended_well,
-            "cargo test failed before or beside its tests"
-        );
+        ensure!(self.ended_well, "cargo test failed before or beside its tests");
         let not_run = self.not_run.join(", ");
-        ensure!(
-            not_run.is_empty(),
-            "a test that did not run is a failed test: {not_run}"
-        );
+        ensure!(not_run.is_empty(), "a test that did not run is a failed test: {not_run}");
         ensure!(self.passed > 0, "no test ran");
         Ok(())
     }
@@ -120,10 +106,7 @@ mod tests {
     use super::*;
 
     fn tally(lines: &[&str]) -> Tally {
-        let mut tally = Tally {
-            ended_well: true,
-            ..Tally::default()
-        };
+        let mut tally = Tally { ended_well: true, ..Tally::default() };
         lines.iter().for_each(|line| tally.read(line));
         tally
     }
@@ -147,11 +130,7 @@ mod tests {
 
     #[test]
     fn a_run_without_tests_and_a_failed_build_fail() {
-        assert!(
-            tally(&["test result: ok. 0 passed; 0 failed"])
-                .judge()
-                .is_err()
-        );
+        assert!(tally(&["test result: ok. 0 passed; 0 failed"]).judge().is_err());
         let mut broken = tally(&["test result: ok. 3 passed; 0 failed"]);
         broken.ended_well = false;
         assert!(broken.judge().is_err());

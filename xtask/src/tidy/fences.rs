@@ -74,10 +74,7 @@ mod tests {
     #[test]
     fn a_block_that_neither_runs_nor_says_so_is_found() {
         let page = "```sh run\nx\n```\n```sh\nx\n```\n```yaml no-run\n```\n```\n```\n```toml semel a.toml\n```\n";
-        assert_eq!(
-            places(fences, &[("docs/a.md", page)]),
-            ["docs/a.md:4", "docs/a.md:9"]
-        );
+        assert_eq!(places(fences, &[("docs/a.md", page)]), ["docs/a.md:4", "docs/a.md:9"]);
     }
 
     #[test]

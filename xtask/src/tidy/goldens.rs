@@ -10,10 +10,7 @@ use crate::shell;
 /// Code that writes bytes for later versions to read, and where its goldens lie.
 const CODECS: &[(&str, &str)] = &[
     ("crates/semel/src/codec.rs", "crates/semel/src/testdata/"),
-    (
-        "crates/semel/src/fingerprint/mod.rs",
-        "crates/semel/src/fingerprint/testdata/",
-    ),
+    ("crates/semel/src/fingerprint/mod.rs", "crates/semel/src/fingerprint/testdata/"),
 ];
 
 /// Goldens exist, are named by a test, and those of the last release are unchanged.
@@ -47,16 +44,12 @@ fn unread(tree: &Tree) -> Vec<Finding> {
         let home = file.home().unwrap_or(above);
         let name = inside.rsplit('/').next().unwrap_or(inside);
         let stem = name.split('.').next().unwrap_or(name);
-        let folder = inside
-            .rsplit_once('/')
-            .map_or("testdata", |(folder, _)| folder);
+        let folder = inside.rsplit_once('/').map_or("testdata", |(folder, _)| folder);
         let names = |text: &str| {
             let walks = text.trim_end_matches('/').ends_with(folder);
             walks || finds_word(text, name) || finds_word(text, stem)
         };
-        let mut readers = tree
-            .rust()
-            .filter(|(reader, _)| reader.path.starts_with(home));
+        let mut readers = tree.rust().filter(|(reader, _)| reader.path.starts_with(home));
         if !readers.any(|(_, rust)| rust.literals.iter().any(|literal| names(&literal.text))) {
             findings.push(Finding::new(&file.path, 1, "no test names this golden"));
         }
@@ -68,14 +61,7 @@ fn unread(tree: &Tree) -> Vec<Finding> {
 fn edited() -> Result<Vec<Finding>> {
     let tags = shell::read(shell::command(
         "git",
-        &[
-            "tag",
-            "--list",
-            "v*",
-            "--merged",
-            "HEAD",
-            "--sort=-version:refname",
-        ],
+        &["tag", "--list", "v*", "--merged", "HEAD", "--sort=-version:refname"],
     ))?;
     let Some(tag) = tags.lines().next() else {
         return Ok(Vec::new());
@@ -92,10 +78,7 @@ fn edited() -> Result<Vec<Finding>> {
     let changed = shell::read(shell::command("git", &diff))?;
     let says =
         format!("a golden of {tag} was edited: stored bytes are read for ever, add a new one");
-    Ok(changed
-        .lines()
-        .map(|path| Finding::new(path, 1, says.as_str()))
-        .collect())
+    Ok(changed.lines().map(|path| Finding::new(path, 1, says.as_str())).collect())
 }
 
 #[cfg(test)]
@@ -112,10 +95,7 @@ mod tests {
 
     #[test]
     fn a_golden_that_no_test_names_is_found() {
-        let (read, unread) = (
-            "crates/semel/src/testdata/a.hex",
-            "crates/semel/src/testdata/b.hex",
-        );
+        let (read, unread) = ("crates/semel/src/testdata/a.hex", "crates/semel/src/testdata/b.hex");
         let files = [
             (CODEC, "const A: &str = include_str!(\"testdata/a.hex\");\n"),
             (read, ""),

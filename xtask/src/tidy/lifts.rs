@@ -10,15 +10,9 @@ use super::tree::{File, Tree};
 const ROOMS: &[(&str, &str)] = &[
     ("crates/semel/src/clock.rs", "reads the clock"),
     ("crates/semel/src/entropy.rs", "draws chance"),
-    (
-        "crates/semel/src/engine/",
-        "starts the tasks that keep leases, release and sweep",
-    ),
+    ("crates/semel/src/engine/", "starts the tasks that keep leases, release and sweep"),
     ("crates/semel/src/outbox/relay.rs", "starts the relay"),
-    (
-        "crates/semel-gateway/src/config.rs",
-        "reads the environment",
-    ),
+    ("crates/semel-gateway/src/config.rs", "reads the environment"),
     ("crates/semel-gateway/src/config/", "reads the environment"),
     ("crates/semel-gateway/src/lib.rs", "starts the listeners"),
 ];

@@ -8,11 +8,7 @@ use crate::markdown::{Link, Page};
 pub(super) fn links(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files.iter().filter(|file| file.is("md")) {
-        for link in Page::parse(&file.text)
-            .links
-            .iter()
-            .filter(|link| is_local(&file.path, link))
-        {
+        for link in Page::parse(&file.text).links.iter().filter(|link| is_local(&file.path, link)) {
             if let Some(says) = broken(tree, file, &link.to) {
                 findings.push(Finding::new(&file.path, link.line, says));
             }
@@ -37,9 +33,7 @@ fn broken(tree: &Tree, file: &File, to: &str) -> Option<String> {
     if !tree.contains(&target) {
         return Some(format!("the link `{to}` leads to no file"));
     }
-    let page = tree
-        .file(&target)
-        .filter(|page| page.is("md") && !anchor.is_empty())?;
+    let page = tree.file(&target).filter(|page| page.is("md") && !anchor.is_empty())?;
     let anchors = Page::parse(&page.text).anchors;
     (!anchors.iter().any(|known| known == anchor))
         .then(|| format!("the link `{to}` leads to no heading"))

@@ -15,11 +15,7 @@ pub(super) fn once(tree: &Tree) -> Vec<Finding> {
     let linked =
         |file: &File| file.path.starts_with("crates/") && !OWNERS.contains(&file.path.as_str());
     for (file, rust) in tree.rust().filter(|(file, _)| linked(file)) {
-        for literal in rust
-            .literals
-            .iter()
-            .filter(|literal| !file.is_test_line(literal.line))
-        {
+        for literal in rust.literals.iter().filter(|literal| !file.is_test_line(literal.line)) {
             if let Some(owner) = names.get(&literal.text.to_ascii_lowercase()) {
                 let says = format!("\"{}\" is a constant of {owner}: use it", literal.text);
                 findings.push(Finding::new(&file.path, literal.line, says));
@@ -63,10 +59,7 @@ mod tests {
                 "crates/semel-http/src/header.rs",
                 "let a = \"idempotency-key\";\nlet b = \"state\";\n",
             ),
-            (
-                "crates/semel-http/tests/it/main.rs",
-                "let a = \"idempotency-key\";\n",
-            ),
+            ("crates/semel-http/tests/it/main.rs", "let a = \"idempotency-key\";\n"),
         ];
         assert_eq!(places(once, &files), ["crates/semel-http/src/header.rs:1"]);
     }

@@ -29,11 +29,7 @@ struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, says: impl Into<String>) -> Self {
-        Self {
-            path: path.to_owned(),
-            line,
-            says: says.into(),
-        }
+        Self { path: path.to_owned(), line, says: says.into() }
     }
 }
 
@@ -63,10 +59,7 @@ pub(crate) fn run() -> Result<()> {
     let mut count = 0;
     for (name, rule) in RULES {
         for finding in sorted(rule(&tree)) {
-            println!(
-                "{}:{}: {} [{name}]",
-                finding.path, finding.line, finding.says
-            );
+            println!("{}:{}: {} [{name}]", finding.path, finding.line, finding.says);
             count += 1;
         }
     }

@@ -83,10 +83,7 @@ pub(super) fn room(tree: &Tree) -> Vec<Finding> {
                 && !path.ends_with(room.except)
         };
         for (file, rust) in tree.rust().filter(|(file, _)| inside(&file.path)) {
-            for (number, line) in rust
-                .lines()
-                .filter(|(number, _)| !file.is_test_line(*number))
-            {
+            for (number, line) in rust.lines().filter(|(number, _)| !file.is_test_line(*number)) {
                 for word in room.banned.iter().filter(|word| names(line, word)) {
                     let says = format!("`{word}` has no place here: {}", room.why);
                     findings.push(Finding::new(&file.path, number, says));
@@ -133,20 +130,12 @@ mod tests {
 
     #[test]
     fn a_record_that_serialises_itself_is_found() {
-        check(
-            "crates/semel/src/record.rs",
-            "#[derive(serde::Serialize)]\nstruct A;\n",
-            &[1, 1],
-        );
+        check("crates/semel/src/record.rs", "#[derive(serde::Serialize)]\nstruct A;\n", &[1, 1]);
     }
 
     #[test]
     fn an_http_type_in_the_engine_is_found() {
-        check(
-            "crates/semel/src/wire.rs",
-            "use http::Method;\nuse semel_http::Layer;\n",
-            &[1],
-        );
+        check("crates/semel/src/wire.rs", "use http::Method;\nuse semel_http::Layer;\n", &[1]);
     }
 
     #[test]

@@ -21,21 +21,13 @@ pub(super) struct Rust {
 impl Rust {
     /// Takes `text` apart; of source that does not compile the result is a guess.
     pub(super) fn parse(text: &str) -> Self {
-        let mut scanner = Scanner {
-            text,
-            at: 0,
-            code: text.as_bytes().to_vec(),
-            literals: Vec::new(),
-        };
+        let mut scanner =
+            Scanner { text, at: 0, code: text.as_bytes().to_vec(), literals: Vec::new() };
         scanner.scan();
         let literals = scanner.literals;
         let code = String::from_utf8(scanner.code).unwrap_or_default();
         let tests = test_modules(&code);
-        Self {
-            code,
-            literals,
-            tests,
-        }
+        Self { code, literals, tests }
     }
 
     /// Whether line `number` lies in a `#[cfg(test)]` item.
@@ -45,10 +37,7 @@ impl Rust {
 
     /// The code by lines, counted from one.
     pub(super) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.code
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line))
+        self.code.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
 
     /// The line of the byte at `offset`.
@@ -86,11 +75,7 @@ pub(super) fn group_end(code: &str, open: usize) -> Option<usize> {
 }
 
 fn line_at(code: &str, offset: usize) -> usize {
-    code.as_bytes()[..offset]
-        .iter()
-        .filter(|byte| **byte == b'\n')
-        .count()
-        + 1
+    code.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 /// The lines of items under `#[cfg(test)]` that have a body in this file.
@@ -145,9 +130,7 @@ impl Scanner<'_> {
             // `br"` and `cr"` are reached through their own first letter.
             return None;
         }
-        let after = ["r", "br", "cr"]
-            .iter()
-            .find_map(|prefix| rest.strip_prefix(prefix))?;
+        let after = ["r", "br", "cr"].iter().find_map(|prefix| rest.strip_prefix(prefix))?;
         let hashes = after.len() - after.trim_start_matches('#').len();
         after[hashes..].starts_with('"').then_some(hashes)
     }
@@ -173,10 +156,7 @@ impl Scanner<'_> {
     fn literal(&mut self, open: usize, length: usize, close: usize) {
         let start = self.at + open;
         let text = self.text[start..start + length].to_owned();
-        self.literals.push(Literal {
-            line: line_at(self.text, start),
-            text,
-        });
+        self.literals.push(Literal { line: line_at(self.text, start), text });
         self.at = start;
         self.blank(length);
         self.at = (self.at + close).min(self.text.len());
@@ -226,16 +206,10 @@ fn char_length(rest: &str) -> usize {
     let inside = &rest[1..];
     if let Some(escape) = inside.strip_prefix('\\') {
         let after = escape.chars().next().map_or(0, char::len_utf8);
-        return escape[after..]
-            .find('\'')
-            .map_or(1, |end| 2 + after + end + 1);
+        return escape[after..].find('\'').map_or(1, |end| 2 + after + end + 1);
     }
     let first = inside.chars().next().map_or(0, char::len_utf8);
-    if inside[first..].starts_with('\'') {
-        1 + first + 1
-    } else {
-        1
-    }
+    if inside[first..].starts_with('\'') { 1 + first + 1 } else { 1 }
 }
 
 #[cfg(test)]
@@ -245,11 +219,7 @@ mod tests {
     fn check(text: &str, code: &str, literals: &[&str]) {
         let rust = Rust::parse(text);
         assert_eq!(rust.code, code);
-        let found: Vec<_> = rust
-            .literals
-            .iter()
-            .map(|literal| literal.text.as_str())
-            .collect();
+        let found: Vec<_> = rust.literals.iter().map(|literal| literal.text.as_str()).collect();
         assert_eq!(found, literals);
     }
 
@@ -262,21 +232,13 @@ mod tests {
     #[test]
     fn literals_are_kept_and_blanked() {
         check(r#"f("a\"b", 'x')"#, r#"f("    ", ' ')"#, &[r#"a\"b"#]);
-        check(
-            r##"r#"a"b"# + br"c""##,
-            r##"r#"   "# + br" ""##,
-            &["a\"b", "c"],
-        );
+        check(r##"r#"a"b"# + br"c""##, r##"r#"   "# + br" ""##, &["a\"b", "c"]);
         check("\"é\\\\\" + d", "\"    \" + d", &["é\\\\"]);
     }
 
     #[test]
     fn a_lifetime_opens_no_literal() {
-        check(
-            "fn f<'a>(x: &'a str) { '\\'' }",
-            "fn f<'a>(x: &'a str) { '  ' }",
-            &[],
-        );
+        check("fn f<'a>(x: &'a str) { '\\'' }", "fn f<'a>(x: &'a str) { '  ' }", &[]);
     }
 
     #[test]

@@ -39,21 +39,14 @@ const ROOT: &[&str] = &[
 pub(super) fn root(tree: &Tree) -> Vec<Finding> {
     let stray = |file: &&File| !ROOT.contains(&file.path.split('/').next().unwrap_or_default());
     let says = "nothing but the list in xtask/src/tidy/shape.rs lies at the top";
-    tree.files
-        .iter()
-        .filter(stray)
-        .map(|file| Finding::new(&file.path, 1, says))
-        .collect()
+    tree.files.iter().filter(stray).map(|file| Finding::new(&file.path, 1, says)).collect()
 }
 
 /// A file holds one idea; past this many lines it holds two.
 pub(super) fn length(tree: &Tree) -> Vec<Finding> {
     let written = ["rs", "sql", "js", "mjs", "css", "html", "sh", "py"];
     let mut findings = Vec::new();
-    for file in tree
-        .files
-        .iter()
-        .filter(|file| written.iter().any(|extension| file.is(extension)))
+    for file in tree.files.iter().filter(|file| written.iter().any(|extension| file.is(extension)))
     {
         let lines = file.text.lines().count();
         if lines > FILE_LINES_MAX {
@@ -90,10 +83,7 @@ fn functions(rust: &Rust) -> Vec<(usize, usize)> {
             continue;
         }
         if let Some(body) = body(&rust.code, at) {
-            let lines = rust.code[body]
-                .lines()
-                .filter(|line| !line.trim().is_empty())
-                .count();
+            let lines = rust.code[body].lines().filter(|line| !line.trim().is_empty()).count();
             found.push((rust.line_at(at), lines));
         }
     }
@@ -130,11 +120,7 @@ pub(super) fn whitespace(tree: &Tree) -> Vec<Finding> {
         }
         if !file.text.is_empty() && (!file.text.ends_with('\n') || file.text.ends_with("\n\n")) {
             let last = file.text.lines().count();
-            findings.push(Finding::new(
-                &file.path,
-                last,
-                "a file ends with one line feed",
-            ));
+            findings.push(Finding::new(&file.path, last, "a file ends with one line feed"));
         }
     }
     findings
@@ -148,10 +134,7 @@ mod tests {
     #[test]
     fn a_stray_file_at_the_top_is_found() {
         assert_eq!(
-            places(
-                root,
-                &[("NOTES.md", ""), ("README.md", ""), ("docs/x.md", "")]
-            ),
+            places(root, &[("NOTES.md", ""), ("README.md", ""), ("docs/x.md", "")]),
             ["NOTES.md:1"]
         );
     }
@@ -159,35 +142,20 @@ mod tests {
     #[test]
     fn a_file_of_601_lines_is_found() {
         let (fits, long) = ("\n".repeat(600), "\n".repeat(601));
-        assert_eq!(
-            places(length, &[("a.rs", &fits), ("b.rs", &long)]),
-            ["b.rs:601"]
-        );
+        assert_eq!(places(length, &[("a.rs", &fits), ("b.rs", &long)]), ["b.rs:601"]);
     }
 
     #[test]
     fn a_function_of_71_lines_is_found() {
-        let text = |lines: usize| {
-            format!(
-                "fn a(x: [u8; 3]) {{\n{}}}\n",
-                "    x();\n".repeat(lines - 2)
-            )
-        };
+        let text =
+            |lines: usize| format!("fn a(x: [u8; 3]) {{\n{}}}\n", "    x();\n".repeat(lines - 2));
         let nested = format!("trait T {{\n    fn b();\n}}\n{}", text(71));
-        assert_eq!(
-            places(function, &[("a.rs", &text(70)), ("b.rs", &nested)]),
-            ["b.rs:4"]
-        );
+        assert_eq!(places(function, &[("a.rs", &text(70)), ("b.rs", &nested)]), ["b.rs:4"]);
     }
 
     #[test]
     fn trailing_space_and_a_missing_line_feed_are_found() {
-        let files = [
-            ("a.rs", "x \ny\n"),
-            ("b.md", "x"),
-            ("c.md", "x\n"),
-            ("d.sql", "x\r\n"),
-        ];
+        let files = [("a.rs", "x \ny\n"), ("b.md", "x"), ("c.md", "x\n"), ("d.sql", "x\r\n")];
         assert_eq!(places(whitespace, &files), ["a.rs:1", "b.md:1", "d.sql:1"]);
     }
 }

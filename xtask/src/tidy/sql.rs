@@ -5,22 +5,14 @@ use super::rust::finds_word;
 use super::tree::{File, Tree};
 
 /// Crates that speak SQL.
-const STORES: &[&str] = &[
-    "crates/semel-mysql",
-    "crates/semel-postgres",
-    "crates/semel-sqlite",
-];
+const STORES: &[&str] = &["crates/semel-mysql", "crates/semel-postgres", "crates/semel-sqlite"];
 
 /// No statement words in a store's Rust: a statement can then be read, run and compared by hand.
 pub(super) fn in_rust(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let of_store = |file: &File| file.home().is_some_and(|home| STORES.contains(&home));
     for (file, rust) in tree.rust().filter(|(file, _)| of_store(file)) {
-        for literal in rust
-            .literals
-            .iter()
-            .filter(|literal| !file.is_test_line(literal.line))
-        {
+        for literal in rust.literals.iter().filter(|literal| !file.is_test_line(literal.line)) {
             if is_statement(&literal.text) {
                 let says = "a statement in Rust: move it to sql/<noun>/<verb>.sql";
                 findings.push(Finding::new(&file.path, literal.line, says));
@@ -31,15 +23,8 @@ pub(super) fn in_rust(tree: &Tree) -> Vec<Finding> {
 }
 
 fn is_statement(text: &str) -> bool {
-    let verbs = [
-        "SELECT",
-        "INSERT",
-        "UPDATE",
-        "DELETE FROM",
-        "CREATE TABLE",
-        "ALTER TABLE",
-        "DROP TABLE",
-    ];
+    let verbs =
+        ["SELECT", "INSERT", "UPDATE", "DELETE FROM", "CREATE TABLE", "ALTER TABLE", "DROP TABLE"];
     let lower = text.to_ascii_lowercase();
     let phrases = ["insert into ", "delete from ", "create table "];
     verbs.iter().any(|verb| finds_word(text, verb))
@@ -70,10 +55,7 @@ fn includes(tree: &Tree, home: &str, name: &str) -> bool {
     let mut of_crate = tree.rust().filter(|(file, _)| file.home() == Some(home));
     of_crate.any(|(_, rust)| {
         rust.code.contains("include_str!")
-            && rust
-                .literals
-                .iter()
-                .any(|literal| literal.text.ends_with(name))
+            && rust.literals.iter().any(|literal| literal.text.ends_with(name))
     })
 }
 
@@ -89,10 +71,7 @@ mod tests {
         let text = "const A: &str = \"\n  SELECT 1\";\n// SELECT is fine here\nlet b = \"delete from x\";\n\
                     let c = \"an update of the lease\";\n#[cfg(test)]\nmod t {\n const D: &str = \"SELECT 2\";\n}\n";
         let files = [(STORE, text), ("crates/semel-http/src/lib.rs", text)];
-        assert_eq!(
-            places(in_rust, &files),
-            [format!("{STORE}:1"), format!("{STORE}:4")]
-        );
+        assert_eq!(places(in_rust, &files), [format!("{STORE}:1"), format!("{STORE}:4")]);
     }
 
     #[test]
@@ -105,9 +84,6 @@ mod tests {
             ("crates/semel-sqlite/migrations/0001_a.sql", "SELECT 1;\n"),
         ];
         let found = places(unused, &files);
-        assert_eq!(
-            found,
-            [files[3].0, files[2].0].map(|path| format!("{path}:1"))
-        );
+        assert_eq!(found, [files[3].0, files[2].0].map(|path| format!("{path}:1")));
     }
 }

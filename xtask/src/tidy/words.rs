@@ -7,19 +7,11 @@ use super::tree::Tree;
 const UNFINISHED_CODE: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[ignore"];
 
 /// What no text may contain; split, so that this file may name them.
-const UNFINISHED_TEXT: &[&str] = &[
-    concat!("FIX", "ME"),
-    concat!("TO", "DO"),
-    concat!("XX", "X"),
-];
+const UNFINISHED_TEXT: &[&str] = &[concat!("FIX", "ME"), concat!("TO", "DO"), concat!("XX", "X")];
 
 /// Folders that exist on one machine only; split for the same reason.
-const MACHINE_PATHS: &[&str] = &[
-    concat!("/ho", "me/"),
-    concat!("/ro", "ot/"),
-    concat!("/wo", "rk/"),
-    concat!("/Us", "ers/"),
-];
+const MACHINE_PATHS: &[&str] =
+    &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
 
 /// What is not finished is not on main, and a test that does not run is no test.
 pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
@@ -47,18 +39,12 @@ pub(super) fn machine_path(tree: &Tree) -> Vec<Finding> {
 
 fn text_with(tree: &Tree, words: &[&str], says: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let read = tree
-        .files
-        .iter()
-        .filter(|file| !file.path.contains("/testdata/") && !file.is("lock"));
+    let read =
+        tree.files.iter().filter(|file| !file.path.contains("/testdata/") && !file.is("lock"));
     for file in read {
         for (index, line) in file.text.lines().enumerate() {
             for word in words.iter().filter(|word| stands_alone(line, word)) {
-                findings.push(Finding::new(
-                    &file.path,
-                    index + 1,
-                    format!("`{word}` {says}"),
-                ));
+                findings.push(Finding::new(&file.path, index + 1, format!("`{word}` {says}")));
             }
         }
     }
@@ -101,9 +87,6 @@ mod tests {
     fn a_path_of_one_machine_is_found_and_a_url_is_not() {
         let bad = format!("see {}me/x\n", MACHINE_PATHS[0]);
         let fine = format!("https://example.com{}page\n", MACHINE_PATHS[0]);
-        assert_eq!(
-            places(machine_path, &[("a.md", &bad), ("b.md", &fine)]),
-            ["a.md:1"]
-        );
+        assert_eq!(places(machine_path, &[("a.md", &bad), ("b.md", &fine)]), ["a.md:1"]);
     }
 }

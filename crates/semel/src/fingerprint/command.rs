@@ -108,12 +108,7 @@ impl<'a> Part<'a> {
     /// Starts a part that has nothing but content.
     #[must_use]
     pub const fn new(content: Content<'a>) -> Self {
-        Self {
-            name: None,
-            file_name: None,
-            content_type: None,
-            content,
-        }
+        Self { name: None, file_name: None, content_type: None, content }
     }
 
     /// Sets the name.

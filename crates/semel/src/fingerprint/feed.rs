@@ -27,9 +27,7 @@ impl Feed {
     }
 
     fn new(domain: &[u8], plan: &Plan) -> Self {
-        let mut feed = Self {
-            buffer: Vec::with_capacity(512),
-        };
+        let mut feed = Self { buffer: Vec::with_capacity(512) };
         feed.buffer.extend_from_slice(domain);
         feed.buffer.extend_from_slice(plan.id().as_bytes());
         feed
@@ -41,10 +39,8 @@ impl Feed {
         self.bytes(command.path.as_bytes());
         self.option(command.query);
         for name in plan.header_names() {
-            let named = command
-                .headers
-                .iter()
-                .filter(|(other, _)| other.eq_ignore_ascii_case(name));
+            let named =
+                command.headers.iter().filter(|(other, _)| other.eq_ignore_ascii_case(name));
             self.count(named.clone().count());
             for (_, value) in named {
                 self.bytes(without_blanks(value));

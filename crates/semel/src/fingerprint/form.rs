@@ -48,11 +48,7 @@ fn counting<'i, T>(
     let (include, exclude) = (plan.included(), plan.excluded());
     let named = |pointers: &Pointers, item: &T| name(item).is_some_and(|name| ends(pointers, name));
     let left: Vec<_> = items.iter().filter(|item| !named(exclude, item)).collect();
-    let included: Vec<_> = left
-        .iter()
-        .copied()
-        .filter(|item| named(include, item))
-        .collect();
+    let included: Vec<_> = left.iter().copied().filter(|item| named(include, item)).collect();
     Ok(if included.is_empty() { left } else { included })
 }
 

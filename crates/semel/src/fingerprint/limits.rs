@@ -35,12 +35,7 @@ impl Limits {
     /// Makes the default limits.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            depth: 128,
-            members: 1_000_000,
-            number_digits: 1_000,
-            exponent_digits: 9,
-        }
+        Self { depth: 128, members: 1_000_000, number_digits: 1_000, exponent_digits: 9 }
     }
 
     /// Sets how many arrays and objects may be open at once.

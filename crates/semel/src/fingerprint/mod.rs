@@ -196,10 +196,7 @@ impl FromStr for Fingerprint {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (plan, digest) = text.split_once('-').ok_or(ParseFingerprintError)?;
-        Ok(Self {
-            plan: plan.parse()?,
-            digest: read_hex(digest)?,
-        })
+        Ok(Self { plan: plan.parse()?, digest: read_hex(digest)? })
     }
 }
 

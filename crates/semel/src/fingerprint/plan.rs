@@ -105,10 +105,7 @@ impl Plan {
                 self.headers.push(name);
             }
             if self.headers.len() > HEADERS_MAX {
-                return Err(PlanError::TooMany {
-                    what: "headers",
-                    limit: HEADERS_MAX,
-                });
+                return Err(PlanError::TooMany { what: "headers", limit: HEADERS_MAX });
             }
         }
         self.headers.sort_unstable();
@@ -131,11 +128,7 @@ impl Plan {
             Ok(keyed) if key.len() >= SECRET_BYTES_MIN => keyed,
             _ => return Err(PlanError::SecretTooShort { len: key.len() }),
         };
-        self.secret = Some(Secret {
-            id: id.to_owned(),
-            key: key.into(),
-            keyed,
-        });
+        self.secret = Some(Secret { id: id.to_owned(), key: key.into(), keyed });
         Ok(self.identified())
     }
 
@@ -225,16 +218,9 @@ impl Plan {
 
     fn checked(self) -> Result<Self, PlanError> {
         let everything = self.exclude.cover("").then_some("");
-        let included = || {
-            self.include
-                .texts()
-                .iter()
-                .find(|pointer| self.exclude.cover(pointer))
-        };
+        let included = || self.include.texts().iter().find(|pointer| self.exclude.cover(pointer));
         match everything.or_else(|| included().map(String::as_str)) {
-            Some(pointer) => Err(PlanError::ExcludesIncluded {
-                pointer: pointer.to_owned(),
-            }),
+            Some(pointer) => Err(PlanError::ExcludesIncluded { pointer: pointer.to_owned() }),
             None => Ok(self.identified()),
         }
     }
@@ -270,9 +256,7 @@ impl fmt::Debug for Plan {
 fn header_name(name: &str) -> Result<String, PlanError> {
     let token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
     if name.is_empty() || name.len() > 255 || !name.bytes().all(token) {
-        return Err(PlanError::HeaderName {
-            name: name.to_owned(),
-        });
+        return Err(PlanError::HeaderName { name: name.to_owned() });
     }
     let name = name.to_ascii_lowercase();
     match volatile::reason(&name) {

@@ -16,10 +16,7 @@ impl Plans {
     /// Starts with the current plan alone.
     #[must_use]
     pub const fn new(current: Plan) -> Self {
-        Self {
-            current,
-            old: Vec::new(),
-        }
+        Self { current, old: Vec::new() }
     }
 
     /// Keeps an old plan. One that is already there changes nothing.
@@ -35,10 +32,7 @@ impl Plans {
             return Ok(self);
         }
         if self.old.len() == OLD_MAX {
-            return Err(PlanError::TooMany {
-                what: "old plans",
-                limit: OLD_MAX,
-            });
+            return Err(PlanError::TooMany { what: "old plans", limit: OLD_MAX });
         }
         self.old.push(plan);
         Ok(self)

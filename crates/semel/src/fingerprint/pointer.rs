@@ -29,15 +29,11 @@ impl Pointers {
                 self.texts.push(pointer.to_owned());
             }
             if self.texts.len() > Self::COUNT_MAX {
-                return Err(PlanError::TooMany {
-                    what: "pointers",
-                    limit: Self::COUNT_MAX,
-                });
+                return Err(PlanError::TooMany { what: "pointers", limit: Self::COUNT_MAX });
             }
         }
         // The order of RFC 8785, since the included values are written as members named by their pointer.
-        self.texts
-            .sort_unstable_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
+        self.texts.sort_unstable_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
         self.tree = Tree::new(&self.texts);
         Ok(())
     }
@@ -61,19 +57,11 @@ fn check_syntax(pointer: &str) -> Result<(), PlanError> {
     let right = (pointer.is_empty() || pointer.starts_with('/'))
         && pointer.len() <= POINTER_BYTES_MAX
         && pointer.match_indices('~').all(tilde_right);
-    if right {
-        Ok(())
-    } else {
-        Err(PlanError::Pointer {
-            pointer: pointer.to_owned(),
-        })
-    }
+    if right { Ok(()) } else { Err(PlanError::Pointer { pointer: pointer.to_owned() }) }
 }
 
 fn covers(outer: &str, inner: &str) -> bool {
-    inner
-        .strip_prefix(outer)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// A place in a [`Tree`].
@@ -113,10 +101,7 @@ impl Tree {
             Some("") => Step::End(0),
             Some(_) => Step::On(Node(0)),
         };
-        let mut tree = Self {
-            root,
-            nodes: vec![Vec::new()],
-        };
+        let mut tree = Self { root, nodes: vec![Vec::new()] };
         for (index, pointer) in pointers.iter().enumerate() {
             tree.insert(index, pointer);
         }
@@ -140,10 +125,7 @@ impl Tree {
         while let Some(token) = tokens.next() {
             let name = escaped(token.replace("~1", "/").replace("~0", "~").as_bytes());
             if tokens.peek().is_none() {
-                self.nodes[at].push(Branch {
-                    name,
-                    to: Step::End(index),
-                });
+                self.nodes[at].push(Branch { name, to: Step::End(index) });
                 return;
             }
             at = self.through(at, name);
@@ -154,18 +136,12 @@ impl Tree {
     /// that another one covers.
     fn through(&mut self, at: usize, name: Vec<u8>) -> usize {
         let known = self.nodes[at].iter().find(|branch| branch.name == name);
-        if let Some(Branch {
-            to: Step::On(next), ..
-        }) = known
-        {
+        if let Some(Branch { to: Step::On(next), .. }) = known {
             return next.0;
         }
         let next = self.nodes.len();
         self.nodes.push(Vec::new());
-        self.nodes[at].push(Branch {
-            name,
-            to: Step::On(Node(next)),
-        });
+        self.nodes[at].push(Branch { name, to: Step::On(Node(next)) });
         next
     }
 }

@@ -5,10 +5,7 @@ use super::*;
 #[test]
 fn members_in_another_order_are_the_same_command() {
     let one = Fingerprint::of_json(br#"{"a":1,"b":2}"#).unwrap();
-    assert_eq!(
-        one,
-        Fingerprint::of_json(b" {\"b\" : 2.0 , \"a\":1e0}\n").unwrap()
-    );
+    assert_eq!(one, Fingerprint::of_json(b" {\"b\" : 2.0 , \"a\":1e0}\n").unwrap());
     assert_ne!(one, Fingerprint::of_json(br#"{"a":1,"b":3}"#).unwrap());
 }
 

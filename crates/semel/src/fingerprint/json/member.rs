@@ -28,34 +28,19 @@ struct Place {
 impl Member {
     /// Returns the segment without the name: behind two quotes and a colon, or all of an element.
     pub(super) fn value(&self) -> Segment {
-        let lead = if self.name.start == Place::NONE.start {
-            0
-        } else {
-            self.name.len + 3
-        };
-        Segment {
-            start: self.segment.start + lead,
-            ..self.segment
-        }
+        let lead = if self.name.start == Place::NONE.start { 0 } else { self.name.len + 3 };
+        Segment { start: self.segment.start + lead, ..self.segment }
     }
 }
 
 impl Place {
-    const NONE: Self = Self {
-        start: u32::MAX,
-        len: 0,
-        in_text: false,
-        escaped: false,
-    };
+    const NONE: Self = Self { start: u32::MAX, len: 0, in_text: false, escaped: false };
 
     #[inline]
     fn name<'t>(self, input: &'t [u8], text: &'t [u8]) -> Name<'t> {
         let from = if self.in_text { text } else { input };
         let (start, len) = (index(self.start), index(self.len));
-        Name {
-            text: &from[start..start + len],
-            escaped: self.escaped,
-        }
+        Name { text: &from[start..start + len], escaped: self.escaped }
     }
 }
 
@@ -71,20 +56,10 @@ impl Parser<'_> {
         let place = if spelled.rewritten {
             self.flush();
             let len = offset(self.here() - start - 2);
-            Place {
-                start: offset(start + 1),
-                len,
-                in_text: true,
-                escaped: true,
-            }
+            Place { start: offset(start + 1), len, in_text: true, escaped: true }
         } else {
             let len = offset(self.at - from - 2);
-            Place {
-                start: offset(from + 1),
-                len,
-                in_text: false,
-                escaped: spelled.escaped,
-            }
+            Place { start: offset(from + 1), len, in_text: false, escaped: spelled.escaped }
         };
         self.space();
         if self.peek() != Some(b':') {
@@ -111,9 +86,7 @@ impl Parser<'_> {
     fn begin(&mut self, start: usize, name: Place) -> Result<()> {
         self.member_count += 1;
         if self.member_count > self.limits.members {
-            return Err(FingerprintError::TooManyMembers {
-                limit: self.limits.members,
-            });
+            return Err(FingerprintError::TooManyMembers { limit: self.limits.members });
         }
         self.next = self.steps(name);
         let included = match self.next.include {
@@ -122,17 +95,8 @@ impl Parser<'_> {
         };
         let excluded = matches!(self.next.exclude, Step::End(_));
         let first = offset(self.tape.composites.len());
-        let segment = Segment {
-            start: offset(start),
-            end: 0,
-            first,
-        };
-        self.members.push(Member {
-            segment,
-            name,
-            included,
-            excluded,
-        });
+        let segment = Segment { start: offset(start), end: 0, first };
+        self.members.push(Member { segment, name, included, excluded });
         Ok(())
     }
 
@@ -154,12 +118,8 @@ impl Parser<'_> {
             }
         };
         Steps {
-            include: frame
-                .include
-                .map_or(Step::Off, |node| self.include.member(node, name)),
-            exclude: frame
-                .exclude
-                .map_or(Step::Off, |node| self.exclude.member(node, name)),
+            include: frame.include.map_or(Step::Off, |node| self.include.member(node, name)),
+            exclude: frame.exclude.map_or(Step::Off, |node| self.exclude.member(node, name)),
         }
     }
 
@@ -167,11 +127,7 @@ impl Parser<'_> {
     #[inline]
     pub(super) fn end_member(&mut self) -> Result<()> {
         let here = offset(self.here());
-        let Some(frame) = self
-            .frames
-            .last_mut()
-            .filter(|frame| frame.composite.is_some())
-        else {
+        let Some(frame) = self.frames.last_mut().filter(|frame| frame.composite.is_some()) else {
             return Ok(());
         };
         let Some(member) = self.members.last_mut() else {
@@ -184,10 +140,7 @@ impl Parser<'_> {
         }
         if let [.., before, member] = &self.members[frame.base..] {
             let (input, text) = (self.input, &self.tape.text);
-            let order = before
-                .name
-                .name(input, text)
-                .compare(member.name.name(input, text));
+            let order = before.name.name(input, text).compare(member.name.name(input, text));
             frame.in_order = order.is_lt();
             frame.as_is &= frame.in_order;
         }
@@ -200,13 +153,7 @@ impl Parser<'_> {
         let members = &mut self.members[base..];
         let name = |member: &Member| member.name.name(input, text);
         members.sort_unstable_by(|one, other| name(one).compare(name(other)));
-        let twice = members
-            .windows(2)
-            .any(|pair| name(&pair[0]).compare(name(&pair[1])).is_eq());
-        if twice {
-            Err(FingerprintError::DuplicateMember { at: self.at })
-        } else {
-            Ok(())
-        }
+        let twice = members.windows(2).any(|pair| name(&pair[0]).compare(name(&pair[1])).is_eq());
+        if twice { Err(FingerprintError::DuplicateMember { at: self.at }) } else { Ok(()) }
     }
 }

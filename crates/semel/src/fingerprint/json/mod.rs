@@ -80,8 +80,6 @@ fn check_encoding(text: &[u8]) -> Result<&[u8], FingerprintError> {
         return Err(FingerprintError::ByteOrderMark);
     }
     let utf8 = std::str::from_utf8(text);
-    utf8.map_err(|error| FingerprintError::InvalidUtf8 {
-        at: error.valid_up_to(),
-    })?;
+    utf8.map_err(|error| FingerprintError::InvalidUtf8 { at: error.valid_up_to() })?;
     Ok(text)
 }

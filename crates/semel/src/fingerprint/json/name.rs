@@ -17,16 +17,9 @@ impl Name<'_> {
     #[inline]
     pub(super) fn compare(self, other: Name<'_>) -> Ordering {
         if self.escaped || other.escaped {
-            return unescaped(self.text)
-                .map(rank)
-                .cmp(unescaped(other.text).map(rank));
+            return unescaped(self.text).map(rank).cmp(unescaped(other.text).map(rank));
         }
-        let same = self
-            .text
-            .iter()
-            .zip(other.text)
-            .take_while(|(one, other)| one == other)
-            .count();
+        let same = self.text.iter().zip(other.text).take_while(|(one, other)| one == other).count();
         let next = |text: &[u8]| text.get(same).map(|byte| rank(*byte));
         next(self.text).cmp(&next(other.text))
     }
@@ -47,10 +40,7 @@ mod tests {
     use super::*;
 
     fn name(text: &[u8]) -> Name<'_> {
-        Name {
-            text,
-            escaped: text.contains(&b'\\'),
-        }
+        Name { text, escaped: text.contains(&b'\\') }
     }
 
     #[test]

@@ -48,10 +48,7 @@ impl Number<'_> {
         let trailing = digits().rev().take_while(|digit| **digit == b'0').count();
         let count = all - leading - trailing;
         if count > limits.number_digits as usize {
-            return Err(FingerprintError::NumberTooLong {
-                at,
-                limit: limits.number_digits,
-            });
+            return Err(FingerprintError::NumberTooLong { at, limit: limits.number_digits });
         }
         let point = signed(self.whole.len()) - signed(leading) + exponent(self.exponent);
         let limit = limits.exponent_digits;
@@ -104,9 +101,9 @@ fn exponent(text: &[u8]) -> i64 {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] | digits => (false, digits),
     };
-    let value = digits.iter().fold(0_i64, |value, digit| {
-        (value * 10 + i64::from(digit - b'0')).min(EXPONENT_MAX)
-    });
+    let value = digits
+        .iter()
+        .fold(0_i64, |value, digit| (value * 10 + i64::from(digit - b'0')).min(EXPONENT_MAX));
     if negative { -value } else { value }
 }
 

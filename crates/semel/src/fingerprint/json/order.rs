@@ -44,14 +44,7 @@ impl Tape {
 
     /// Appends the whole text in order.
     pub(super) fn write_whole(&self, out: &mut Vec<u8>) {
-        self.write(
-            Segment {
-                start: 0,
-                end: offset(self.text.len()),
-                first: 0,
-            },
-            out,
-        );
+        self.write(Segment { start: 0, end: offset(self.text.len()), first: 0 }, out);
     }
 
     /// Appends an object that has the included values as members, named by their pointers.

@@ -63,17 +63,11 @@ impl<'a> Parser<'a> {
             input,
             at: 0,
             copied: 0,
-            tape: Tape {
-                text,
-                ..Tape::default()
-            },
+            tape: Tape { text, ..Tape::default() },
             frames: Vec::new(),
             members: Vec::new(),
             member_count: 0,
-            next: Steps {
-                include: include.root(),
-                exclude: exclude.root(),
-            },
+            next: Steps { include: include.root(), exclude: exclude.root() },
             include,
             exclude,
             limits: plan.limit(),
@@ -92,14 +86,7 @@ impl<'a> Parser<'a> {
         self.flush();
         if whole {
             let end = offset(self.tape.text.len());
-            self.tape.included.push((
-                0,
-                Segment {
-                    start: 0,
-                    end,
-                    first: 0,
-                },
-            ));
+            self.tape.included.push((0, Segment { start: 0, end, first: 0 }));
         }
         Ok(self.tape)
     }
@@ -177,22 +164,13 @@ impl<'a> Parser<'a> {
             return Ok(true);
         }
         let node = |step| {
-            if let Step::On(node) = step {
-                Some(node)
-            } else {
-                None
-            }
+            if let Step::On(node) = step { Some(node) } else { None }
         };
         let (include, exclude) = (node(self.next.include), node(self.next.exclude));
         let listed = kind == Kind::Object || include.is_some() || exclude.is_some();
         let composite = listed.then_some(self.tape.composites.len());
         if listed {
-            self.tape.composites.push(Composite {
-                start,
-                end: start,
-                anew: None,
-                next: 0,
-            });
+            self.tape.composites.push(Composite { start, end: start, anew: None, next: 0 });
         }
         let base = self.members.len();
         self.frames.push(Frame {

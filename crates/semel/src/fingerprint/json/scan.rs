@@ -17,10 +17,7 @@ pub(super) fn plain(bytes: &[u8]) -> usize {
         at += 8;
     }
     let special = |byte: &u8| *byte < 0x20 || *byte == b'"' || *byte == b'\\';
-    bytes[at..]
-        .iter()
-        .position(special)
-        .map_or(bytes.len(), |found| at + found)
+    bytes[at..].iter().position(special).map_or(bytes.len(), |found| at + found)
 }
 
 /// Marks the bytes below 0x20. The lowest mark is right; a borrow may set marks above it.

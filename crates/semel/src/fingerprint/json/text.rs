@@ -51,11 +51,7 @@ pub(super) fn unescaped(text: &[u8]) -> impl Iterator<Item = u8> + '_ {
 }
 
 fn nibble(digit: u8) -> u8 {
-    if digit.is_ascii_digit() {
-        digit - b'0'
-    } else {
-        digit - b'a' + 10
-    }
+    if digit.is_ascii_digit() { digit - b'0' } else { digit - b'a' + 10 }
 }
 
 fn long(short: u8) -> u8 {

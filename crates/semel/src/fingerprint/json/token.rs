@@ -29,9 +29,7 @@ impl Parser<'_> {
     /// Writes the run up to here.
     #[inline]
     pub(super) fn flush(&mut self) {
-        self.tape
-            .text
-            .extend_from_slice(&self.input[self.copied..self.at]);
+        self.tape.text.extend_from_slice(&self.input[self.copied..self.at]);
         self.copied = self.at;
     }
 
@@ -53,10 +51,7 @@ impl Parser<'_> {
 
     #[cold]
     pub(super) fn malformed(&self, expected: &'static str) -> FingerprintError {
-        FingerprintError::Malformed {
-            at: self.at,
-            expected,
-        }
+        FingerprintError::Malformed { at: self.at, expected }
     }
 
     pub(super) fn literal(&mut self, word: &[u8]) -> Result<()> {
@@ -141,10 +136,7 @@ impl Parser<'_> {
         let digits = self.input.get(at + 2..at + 6);
         let unit = digits.and_then(|digits| digits.iter().try_fold(0, add));
         unit.and_then(|unit| u16::try_from(unit).ok())
-            .ok_or(FingerprintError::Malformed {
-                at,
-                expected: "expected four hexadecimal digits",
-            })
+            .ok_or(FingerprintError::Malformed { at, expected: "expected four hexadecimal digits" })
     }
 
     /// Reads a number.
@@ -157,16 +149,9 @@ impl Parser<'_> {
             self.at = whole.start + 1;
             return Err(self.malformed("expected no digit behind a leading zero"));
         }
-        let fraction = if self.eat(|byte| byte == b'.') {
-            self.digits()?
-        } else {
-            Run::default()
-        };
-        let exponent = if self.eat(|byte| byte | 0x20 == b'e') {
-            self.exponent()?
-        } else {
-            Run::default()
-        };
+        let fraction = if self.eat(|byte| byte == b'.') { self.digits()? } else { Run::default() };
+        let exponent =
+            if self.eat(|byte| byte | 0x20 == b'e') { self.exponent()? } else { Run::default() };
         let number = Number {
             negative,
             whole: whole.slice(self.input),
@@ -176,9 +161,7 @@ impl Parser<'_> {
         if number.is_canonical() {
             return Ok(());
         }
-        self.tape
-            .text
-            .extend_from_slice(&self.input[self.copied..start]);
+        self.tape.text.extend_from_slice(&self.input[self.copied..start]);
         self.copied = self.at;
         number.write(start, self.limits, &mut self.tape.text)
     }
@@ -207,10 +190,7 @@ impl Parser<'_> {
         if self.at == start {
             return Err(self.malformed("expected a digit"));
         }
-        Ok(Run {
-            start,
-            end: self.at,
-        })
+        Ok(Run { start, end: self.at })
     }
 }
 

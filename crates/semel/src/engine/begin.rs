@@ -1,0 +1,284 @@
+//! Claiming, and waiting for another holder.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::{Engine, Holder, waiter::Place};
+use crate::{
+    clock::{Monotonic, Timestamp},
+    decide::{Ask, Grant, Refusal},
+    error::{Error, StoreError, StoreErrorKind},
+    fingerprint::{Fingerprint, PlanId},
+    key::IntentId,
+    policy::Policy,
+    record::{Permit, Record, Token},
+    store::{ClaimAnswer, Claimed},
+    telemetry::count,
+};
+
+/// Makes the fingerprint of the same content by an older plan.
+pub type ByPlan = Arc<dyn Fn(PlanId) -> Option<Fingerprint> + Send + Sync>;
+
+/// What a caller wants to happen once.
+#[derive(Clone)]
+pub struct Call {
+    /// The intent.
+    pub id: IntentId,
+    /// What is asked for, by the current plan.
+    pub fingerprint: Fingerprint,
+    /// Makes the fingerprint by an older plan, should the record have been made by it.
+    pub by_plan: Option<ByPlan>,
+    /// The caller's name for this request, for tracing.
+    pub claimed_by: Option<Box<str>>,
+    /// What holds for the operation.
+    pub policy: Arc<Policy>,
+}
+
+impl Call {
+    /// Makes a call under a policy.
+    #[must_use]
+    pub const fn new(id: IntentId, fingerprint: Fingerprint, policy: Arc<Policy>) -> Self {
+        Self { id, fingerprint, by_plan: None, claimed_by: None, policy }
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("id", &self.id)
+            .field("fingerprint", &self.fingerprint)
+            .field("claimed_by", &self.claimed_by)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a call meets.
+#[derive(Debug)]
+pub enum Begun {
+    /// Neither run nor replay.
+    Refused(Refusal),
+    /// The kept outcome.
+    Replay(Box<Record>),
+    /// The caller is the holder and runs it.
+    Run(Holder),
+}
+
+impl Engine {
+    /// Claims an intent; while another holder works on it, waits for at most `policy.wait`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the engine is closed or the store cannot be asked; nothing ran then, and whatever the
+    /// store may have granted is given back by token.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, whatever the store may have granted is given back by token, in a
+    /// task of the engine.
+    pub async fn begin(&self, call: Call) -> Result<Begun, Error> {
+        let wait_until = self.now().after(call.policy.wait);
+        let mut older = Vec::new();
+        let mut place: Option<Place> = None;
+        loop {
+            // Wake-ups from here on are kept, so that a finish between claim and wait is not missed.
+            let notify = place.as_ref().map(|place| Arc::clone(place.notify()));
+            let mut woken = notify.as_ref().map(|notify| Box::pin(notify.notified()));
+            if let Some(woken) = &mut woken {
+                woken.as_mut().enable();
+            }
+            let refusal = match self.claim(&call, &older).await? {
+                Begun::Refused(refusal) => refusal,
+                begun => return Ok(begun),
+            };
+            match &refusal {
+                Refusal::Incomparable { plan } if older.is_empty() => {
+                    match call.by_plan.as_ref().and_then(|by_plan| by_plan(*plan)) {
+                        Some(fingerprint) => older.push(fingerprint),
+                        None => return Ok(self.refused(refusal)),
+                    }
+                    continue;
+                }
+                Refusal::InProgress { lease_left, .. } if self.now() < wait_until => {
+                    let Some(woken) = woken else {
+                        count(&self.inner.counters.waits);
+                        place = self.place(&call.id);
+                        if place.is_none() {
+                            return Ok(self.refused(refusal));
+                        }
+                        continue;
+                    };
+                    // The lease may be over before anybody can tell of it.
+                    let lease_over = self.now().after((*lease_left).max(Duration::from_millis(1)));
+                    tokio::select! {
+                        () = woken => {}
+                        () = self.inner.clock.sleep_until(wait_until.min(lease_over)) => {}
+                        () = self.inner.closing.cancelled() => return Err(Error::Closed),
+                    }
+                }
+                _ => return Ok(self.refused(refusal)),
+            }
+        }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Begun {
+        let counters = &self.inner.counters;
+        count(match &refusal {
+            Refusal::Forgotten { .. } => &counters.forgotten,
+            Refusal::InProgress { .. } => &counters.in_progress,
+            Refusal::Incomparable { .. } | Refusal::Mismatch => &counters.mismatches,
+            Refusal::Unknown { .. } => &counters.unknown,
+        });
+        Begun::Refused(refusal)
+    }
+
+    /// Claims once, under a new token.
+    async fn claim(&self, call: &Call, older: &[Fingerprint]) -> Result<Begun, Error> {
+        if self.inner.closing.is_cancelled() {
+            return Err(Error::Closed);
+        }
+        let began = self.now();
+        let give_up = began.after(call.policy.claim_timeout);
+        let mut guard = Pending {
+            engine: self,
+            id: &call.id,
+            token: self.token(),
+            not_after: None,
+            ambiguous: false,
+            policy: &call.policy,
+        };
+        loop {
+            let sent = self.now();
+            let not_after = self.not_after(sent, give_up).await?;
+            guard.not_after = guard.not_after.max(Some(not_after));
+            let ask = ask(call, older, guard.token, not_after);
+            let store = Arc::clone(&self.inner.store);
+            let claimed =
+                self.owned_until(give_up, async move { store.claim(vec![ask]).await }).await;
+            match claimed.and_then(only) {
+                Ok(Claimed { answer: ClaimAnswer::TooLate, now }) => {
+                    self.inner.time.saw(now, sent);
+                    if self.now() >= give_up {
+                        if !guard.ambiguous {
+                            guard.disarm();
+                        }
+                        return Err(late().into());
+                    }
+                }
+                Ok(Claimed { answer, now }) => {
+                    self.inner.time.saw(now, sent);
+                    guard.disarm();
+                    return Ok(self.answered(call, answer, sent));
+                }
+                Err(error) => {
+                    count(&self.inner.counters.store_errors);
+                    guard.ambiguous |= !error.kind().is_definite();
+                    if !error.kind().is_retryable() || self.now() >= give_up {
+                        if !guard.ambiguous {
+                            guard.disarm();
+                        }
+                        return Err(error.into());
+                    }
+                    let pause = Duration::from_millis(20).min(give_up.since(self.now()));
+                    self.inner.clock.sleep_until(self.now().after(pause)).await;
+                }
+            }
+        }
+    }
+
+    fn answered(&self, call: &Call, answer: ClaimAnswer, sent: Monotonic) -> Begun {
+        let counters = &self.inner.counters;
+        match answer {
+            ClaimAnswer::Granted { permit, grant } => {
+                count(&counters.fresh);
+                if matches!(grant, Some(Grant::TakenOver { .. })) {
+                    count(&counters.takeovers);
+                    tracing::warn!(operation = %call.id.scope.operation, "took over a lost holder");
+                }
+                Begun::Run(self.hold(permit, grant, &call.policy, sent))
+            }
+            ClaimAnswer::Replay(record) => {
+                count(&counters.replays);
+                Begun::Replay(record)
+            }
+            ClaimAnswer::Refused(refusal) => Begun::Refused(refusal),
+            // A token is used for one claim alone, so neither can be the answer to it; whoever asks
+            // again gets a new token.
+            ClaimAnswer::Stale | ClaimAnswer::TooLate => Begun::Refused(Refusal::InProgress {
+                claimed_at: None,
+                lease_left: Duration::ZERO,
+                claimed_by: None,
+            }),
+        }
+    }
+
+    /// Returns the instant of the store's time after which a claim sent now must not be granted.
+    async fn not_after(&self, sent: Monotonic, give_up: Monotonic) -> Result<Timestamp, Error> {
+        let left = give_up.since(sent);
+        if let Some(now) = self.inner.time.estimate(sent) {
+            return Ok(now.after(left));
+        }
+        let store = Arc::clone(&self.inner.store);
+        let reading =
+            self.owned_until(give_up, async move { store.read(Vec::new()).await }).await?;
+        self.inner.time.saw(reading.now, sent);
+        Ok(reading.now.after(left))
+    }
+
+    pub(super) fn hold(
+        &self,
+        permit: Permit,
+        grant: Option<Grant>,
+        policy: &Arc<Policy>,
+        sent: Monotonic,
+    ) -> Holder {
+        Holder::new(self.clone(), permit, grant, Arc::clone(policy), sent)
+    }
+}
+
+fn ask(call: &Call, older: &[Fingerprint], token: Token, not_after: Timestamp) -> Ask {
+    Ask {
+        id: call.id.clone(),
+        token,
+        fingerprint: call.fingerprint,
+        older: older.to_vec(),
+        not_after,
+        lease: call.policy.lease,
+        on_lost: call.policy.on_lost,
+        compare: call.policy.compare,
+        claimed_by: call.claimed_by.clone(),
+    }
+}
+
+fn only(claimed: Vec<Claimed>) -> Result<Claimed, StoreError> {
+    claimed.into_iter().next().ok_or_else(|| {
+        StoreError::new(StoreErrorKind::Unavailable, "the store answered another batch")
+    })
+}
+
+fn late() -> StoreError {
+    StoreError::new(StoreErrorKind::Busy, "the store was too slow to decide the claim in time")
+}
+
+/// A claim that was sent and not answered. Dropped unanswered, it is given back by token.
+struct Pending<'a> {
+    engine: &'a Engine,
+    id: &'a IntentId,
+    token: Token,
+    not_after: Option<Timestamp>,
+    /// Some answer was lost, so that the claim may have been granted.
+    ambiguous: bool,
+    policy: &'a Arc<Policy>,
+}
+
+impl Pending<'_> {
+    const fn disarm(&mut self) {
+        self.not_after = None;
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if let Some(not_after) = self.not_after {
+            self.engine.abandon(self.id.clone(), self.token, Some(not_after), self.policy);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! How an engine is put together.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{Engine, Inner, heartbeat::Heartbeat, sweep, timebase::TimeBase, waiter::Waiters};
+use crate::{
+    clock::{Clock, SystemClock},
+    entropy::{Entropy, SystemEntropy},
+    store::{
+        Store,
+        capability::{Sweep, SweepBudget},
+    },
+    telemetry::Counters,
+};
+
+/// Puts an engine together.
+#[derive(Debug)]
+#[must_use]
+pub struct EngineBuilder {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    waiters_max: usize,
+    poll_every: Duration,
+}
+
+impl EngineBuilder {
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            waiters_max: 1_000,
+            poll_every: Duration::from_millis(50),
+        }
+    }
+
+    /// Sets the clocks; the default are the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the source of tokens; the default is the system's.
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// Sets how many callers may wait for other holders at once; the default is 1,000. Past it a
+    /// caller is told at once that the intent is in progress.
+    pub const fn waiters_max(mut self, waiters: usize) -> Self {
+        self.waiters_max = waiters;
+        self
+    }
+
+    /// Sets how often awaited keys are read, in one batch, where other processes share the store;
+    /// the default is 50 ms. Between 5 ms and 10 s.
+    pub fn poll_every(mut self, every: Duration) -> Self {
+        self.poll_every = every.clamp(Duration::from_millis(5), Duration::from_secs(10));
+        self
+    }
+
+    /// Makes the engine.
+    #[must_use]
+    pub fn build(self) -> Engine {
+        let inner = Inner {
+            store: self.store,
+            clock: self.clock,
+            entropy: self.entropy,
+            heartbeat: Heartbeat::default(),
+            waiters: Waiters::new(self.waiters_max, self.poll_every),
+            time: TimeBase::default(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            counters: Counters::default(),
+        };
+        Engine { inner: Arc::new(inner) }
+    }
+}
+
+impl Engine {
+    /// Starts a task that sweeps every `every` in steps of `budget`, until the engine is closed.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    pub fn sweep_with(&self, sweep: Arc<dyn Sweep>, every: Duration, budget: SweepBudget) {
+        sweep::start(self, sweep, every.max(Duration::from_millis(10)), budget);
+    }
+}

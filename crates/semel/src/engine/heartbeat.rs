@@ -1,0 +1,257 @@
+//! Keeping leases alive while the work runs, and telling the work when one is lost.
+//!
+//! One task renews every lease of the engine, in batches, three times in a lease. A holder's own
+//! deadline is the instant before its claim or last renewal was sent, plus the lease: past it the
+//! holder is told that its lease is lost, whether or not anybody else was granted the intent.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::Engine;
+use crate::{
+    clock::Monotonic,
+    record::Permit,
+    store::{BATCH_MAX, Renew, Renewed},
+    telemetry::count,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Heartbeat {
+    beats: Mutex<Beats>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Beats {
+    /// Ordered by when the renewal is due; the number keeps equal instants apart.
+    due: BTreeMap<(Monotonic, u64), Arc<Beat>>,
+    holders: usize,
+    next: u64,
+    running: bool,
+}
+
+/// One lease that is kept alive.
+#[derive(Debug)]
+pub(super) struct Beat {
+    pub(super) permit: Permit,
+    pub(super) lease: Duration,
+    pub(super) lost: CancellationToken,
+    state: Mutex<BeatState>,
+}
+
+#[derive(Debug)]
+struct BeatState {
+    deadline: Monotonic,
+    place: Option<(Monotonic, u64)>,
+    over: bool,
+}
+
+impl Beat {
+    /// Returns until when the holder may believe in its lease.
+    pub(super) fn deadline(&self) -> Monotonic {
+        self.lock().deadline
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BeatState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn renewed(&self, sent: Monotonic) {
+        let mut state = self.lock();
+        state.deadline = state.deadline.max(sent.after(self.lease));
+    }
+}
+
+impl Heartbeat {
+    fn lock(&self) -> MutexGuard<'_, Beats> {
+        self.beats.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().holders
+    }
+
+    /// Waits until nothing is held.
+    pub(super) async fn drained(&self) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            if self.len() == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn schedule(&self, beat: &Arc<Beat>, at: Monotonic) {
+        let mut beats = self.lock();
+        let mut state = beat.lock();
+        if state.over {
+            return;
+        }
+        let place = (at, beats.next);
+        beats.next += 1;
+        state.place = Some(place);
+        let first = beats.due.first_key_value().is_none_or(|(first, _)| place < *first);
+        beats.due.insert(place, Arc::clone(beat));
+        drop(state);
+        drop(beats);
+        if first {
+            self.changed.notify_waiters();
+        }
+    }
+
+    fn take_due(&self, now: Monotonic) -> Vec<Arc<Beat>> {
+        let mut beats = self.lock();
+        let mut taken = Vec::new();
+        while taken.len() < BATCH_MAX {
+            match beats.due.first_entry() {
+                Some(entry) if entry.key().0 <= now => taken.push(entry.remove()),
+                _ => break,
+            }
+        }
+        taken
+    }
+}
+
+impl Engine {
+    /// Begins to keep the lease of `permit`, whose claim was sent at `sent`.
+    pub(super) fn beat(&self, permit: Permit, lease: Duration, sent: Monotonic) -> Arc<Beat> {
+        let state = BeatState { deadline: sent.after(lease), place: None, over: false };
+        let lost = CancellationToken::new();
+        let beat = Arc::new(Beat { permit, lease, lost, state: Mutex::new(state) });
+        let heartbeat = &self.inner.heartbeat;
+        let start = {
+            let mut beats = heartbeat.lock();
+            beats.holders += 1;
+            !std::mem::replace(&mut beats.running, true)
+        };
+        heartbeat.schedule(&beat, sent.after(lease / 3));
+        if start {
+            let engine = self.clone();
+            self.inner.tasks.spawn(async move { engine.keep_leases().await });
+        }
+        beat
+    }
+
+    /// Ends keeping a lease.
+    pub(super) fn end_beat(&self, beat: &Arc<Beat>) {
+        let heartbeat = &self.inner.heartbeat;
+        let mut beats = heartbeat.lock();
+        let mut state = beat.lock();
+        if std::mem::replace(&mut state.over, true) {
+            return;
+        }
+        beats.holders -= 1;
+        if let Some(place) = state.place {
+            beats.due.remove(&place);
+        }
+        let last = beats.holders == 0;
+        drop(state);
+        drop(beats);
+        if last {
+            heartbeat.changed.notify_waiters();
+        }
+    }
+
+    /// Renews what is due until nothing has been held for a minute.
+    async fn keep_leases(&self) {
+        let heartbeat = &self.inner.heartbeat;
+        let idle = Duration::from_secs(60);
+        loop {
+            let changed = heartbeat.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let (next, holders) = {
+                let mut beats = heartbeat.lock();
+                let next = beats.due.first_key_value().map(|(place, _)| place.0);
+                if beats.holders == 0 && self.inner.closing.is_cancelled() {
+                    beats.running = false;
+                    return;
+                }
+                (next, beats.holders)
+            };
+            let until = next.unwrap_or_else(|| self.now().after(idle));
+            tokio::select! {
+                () = changed => {}
+                () = self.inner.clock.sleep_until(until) => {}
+                () = self.inner.closing.cancelled(), if holders == 0 => {}
+            }
+            let due = heartbeat.take_due(self.now());
+            if !due.is_empty() {
+                self.renew_all(due).await;
+            }
+        }
+    }
+
+    async fn renew_all(&self, due: Vec<Arc<Beat>>) {
+        let sent = self.now();
+        let shortest = due.iter().map(|beat| beat.lease).min().unwrap_or_default();
+        let renewals: Vec<_> = due.iter().map(|b| Renew::of(&b.permit, b.lease)).collect();
+        let store = Arc::clone(&self.inner.store);
+        let renewed = self
+            .owned_until(sent.after(shortest / 4), async move { store.renew(renewals).await })
+            .await;
+        let now = self.now();
+        match renewed {
+            Ok(answers) => {
+                for (beat, answer) in due.iter().zip(answers) {
+                    match answer {
+                        Renewed::Held => {
+                            beat.renewed(sent);
+                            self.inner.heartbeat.schedule(beat, sent.after(beat.lease / 3));
+                        }
+                        Renewed::Stale => self.lose(beat),
+                    }
+                }
+            }
+            Err(error) => {
+                count(&self.inner.counters.store_errors);
+                tracing::warn!(%error, leases = due.len(), "leases could not be renewed");
+                for beat in &due {
+                    if now >= beat.deadline() {
+                        self.lose(beat);
+                    } else {
+                        let again = now.after(beat.lease / 10).min(beat.deadline());
+                        self.inner.heartbeat.schedule(beat, again);
+                    }
+                }
+            }
+        }
+    }
+
+    fn lose(&self, beat: &Arc<Beat>) {
+        if beat.lock().over || beat.lost.is_cancelled() {
+            return;
+        }
+        count(&self.inner.counters.lost);
+        tracing::warn!(
+            operation = %beat.permit.id.scope.operation,
+            fence = beat.permit.fence.get(),
+            "a lease was lost while its holder worked"
+        );
+        beat.lost.cancel();
+    }
+
+    /// Renews one lease now; whether it is held.
+    pub(super) async fn renew_now(&self, beat: &Arc<Beat>) -> Result<bool, crate::StoreError> {
+        let sent = self.now();
+        let renewal = vec![Renew::of(&beat.permit, beat.lease)];
+        let store = Arc::clone(&self.inner.store);
+        let until = sent.after(beat.lease / 2);
+        let renewed = self.owned_until(until, async move { store.renew(renewal).await }).await?;
+        if renewed.first() == Some(&Renewed::Held) {
+            beat.renewed(sent);
+            return Ok(true);
+        }
+        self.lose(beat);
+        Ok(false)
+    }
+}

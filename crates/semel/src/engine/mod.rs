@@ -1,0 +1,202 @@
+//! The loop around a store: claims and waits, keeps leases alive, ends runs, sweeps.
+//!
+//! The engine owns every store call: a caller that goes away cancels nothing that was begun. What a
+//! claim may have won is given back by token; what a run may have done is told to the store as far
+//! as anybody can say.
+
+mod abandon;
+mod begin;
+mod builder;
+mod heartbeat;
+mod holder;
+mod run;
+mod settle;
+mod sweep;
+mod timebase;
+mod waiter;
+
+use std::{future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+pub use self::{
+    begin::{Begun, ByPlan, Call},
+    builder::EngineBuilder,
+    holder::{Ended, Held, Holder},
+    run::{Fail, Kept, Ran, RunError},
+};
+use self::{heartbeat::Heartbeat, timebase::TimeBase, waiter::Waiters};
+use crate::{
+    clock::{Clock, Monotonic, Timestamp},
+    decide::{Resolution, ResolveAsk},
+    entropy::Entropy,
+    error::{Error, StoreError, StoreErrorKind},
+    key::IntentId,
+    record::{Phase, Record, Token},
+    store::{Actor, Store, capability::Capabilities},
+    telemetry::{Counters, Stats},
+};
+
+/// Makes repeated intents harmless on one store. Cheap to clone.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use semel::{Engine, Policy, store::memory::MemoryStore};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let engine = Engine::builder(Arc::new(MemoryStore::new())).build();
+/// assert_eq!(engine.stats().fresh, 0);
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    heartbeat: Heartbeat,
+    waiters: Waiters,
+    time: TimeBase,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+    counters: Counters,
+}
+
+/// What is known of an intent.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// What the record means now; [`Phase::Absent`] if there is none.
+    pub phase: Phase,
+    /// The record, unless it is absent.
+    pub record: Option<Record>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+impl Engine {
+    /// Begins an engine on `store`.
+    pub fn builder(store: Arc<dyn Store>) -> EngineBuilder {
+        EngineBuilder::new(store)
+    }
+
+    /// Returns what the store can do.
+    #[must_use]
+    pub fn capabilities(&self) -> Capabilities {
+        self.inner.store.capabilities()
+    }
+
+    /// Returns the counters.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        self.inner.counters.stats()
+    }
+
+    /// Returns how many callers wait for another holder now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.inner.waiters.len()
+    }
+
+    /// Returns how many intents are held by this engine now.
+    #[must_use]
+    pub fn holding(&self) -> usize {
+        self.inner.heartbeat.len()
+    }
+
+    /// Returns what is known of an intent, whatever its content.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store cannot be asked.
+    pub async fn status(&self, id: IntentId) -> Result<Status, Error> {
+        let store = Arc::clone(&self.inner.store);
+        let reading = self.owned(async move { store.read(vec![id]).await }).await?;
+        let record = reading.records.into_iter().next().flatten();
+        let phase = record.as_ref().map_or(Phase::Absent, |record| record.phase(reading.now));
+        let record = record.filter(|_| phase != Phase::Absent);
+        Ok(Status { phase, record, now: reading.now })
+    }
+
+    /// Resolves an unknown intent, and wakes whoever waits for it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store cannot be asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// A resolution whose future is dropped may be stored; a repeat by the same id changes nothing.
+    pub async fn resolve(
+        &self,
+        id: IntentId,
+        ask: ResolveAsk,
+        actor: Actor,
+    ) -> Result<Resolution, Error> {
+        let store = Arc::clone(&self.inner.store);
+        let asked = id.clone();
+        let resolution = self.owned(async move { store.resolve(asked, ask, actor).await }).await?;
+        self.inner.waiters.wake_all(&id);
+        Ok(resolution)
+    }
+
+    /// Stops granting, and waits until every holder has ended and everything begun is stored, at
+    /// most `wait`. Returns whether all ended in time; what did not keeps its lease and meets
+    /// `on_lost`.
+    pub async fn close(&self, wait: Duration) -> bool {
+        self.inner.closing.cancel();
+        let until = self.now().after(wait);
+        let drained = async {
+            self.inner.heartbeat.drained().await;
+            self.inner.tasks.close();
+            self.inner.tasks.wait().await;
+        };
+        tokio::select! {
+            () = drained => true,
+            () = self.inner.clock.sleep_until(until) => false,
+        }
+    }
+
+    fn now(&self) -> Monotonic {
+        self.inner.clock.monotonic()
+    }
+
+    fn token(&self) -> Token {
+        Token::from_bytes(self.inner.entropy.bytes())
+    }
+
+    /// Runs a store call in a task of the engine's own, unless it is ready at once.
+    async fn owned<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let mut call = Box::pin(call);
+        let first = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx))).await;
+        if let Poll::Ready(result) = first {
+            return result;
+        }
+        let joined = self.inner.tasks.spawn(call).await;
+        joined.unwrap_or_else(|error| {
+            let message = "the store's task ended before it answered";
+            Err(StoreError::new(StoreErrorKind::Unavailable, message).with_source(error))
+        })
+    }
+
+    /// Runs a store call as [`Engine::owned`] does, and waits for it until an instant.
+    async fn owned_until<T: Send + 'static>(
+        &self,
+        until: Monotonic,
+        call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        tokio::select! {
+            biased;
+            result = self.owned(call) => result,
+            () = self.inner.clock.sleep_until(until) => Err(StoreError::new(
+                StoreErrorKind::Unavailable,
+                "the store did not answer in time",
+            )),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Storing the end of a run, again and again to a bound, in a task of the engine.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use super::{Engine, heartbeat::Beat, holder::Ended};
+use crate::{
+    clock::Monotonic,
+    decide::{Finish, FinishKind, OnLost, ReleaseAsk},
+    error::{Error, StoreError, StoreErrorKind},
+    outcome::Outcome,
+    policy::Policy,
+    store::{Completed, ReleaseAnswer, Renew},
+    telemetry::count,
+};
+
+impl Engine {
+    /// Stores an end. The task is begun before this returns its future.
+    pub(super) fn finish(
+        &self,
+        beat: Arc<Beat>,
+        policy: &Policy,
+        kind: FinishKind,
+        outcome: Option<Outcome>,
+        reason: Option<&str>,
+    ) -> impl Future<Output = Result<Ended, Error>> + Send + 'static + use<> {
+        let finish = Finish {
+            kind,
+            outcome,
+            reason: reason.map(Into::into),
+            replay_for: policy.replay_for,
+            remember_for: policy.remember_for,
+        };
+        let engine = self.clone();
+        let give_up = self.now().after(policy.store_for);
+        self.detached(Arc::clone(&beat), async move {
+            let stored = engine
+                .again(give_up, || {
+                    let store = Arc::clone(&engine.inner.store);
+                    let (permit, finish) = (beat.permit.clone(), finish.clone());
+                    async move { store.complete(permit, finish).await }
+                })
+                .await;
+            let ended = match stored {
+                Ok(Completed::Stored) => Ok(Ended::Stored),
+                Ok(Completed::Already(record)) => Ok(Ended::Before(record)),
+                Ok(Completed::Stale) => {
+                    engine.conflict(&beat);
+                    Err(Error::Stale)
+                }
+                Err(error) => Err(engine.not_stored(error)),
+            };
+            engine.inner.waiters.wake_all(&beat.permit.id);
+            ended
+        })
+    }
+
+    /// Gives an intent back.
+    pub(super) fn give_back(
+        &self,
+        beat: Arc<Beat>,
+        policy: &Policy,
+        compare: bool,
+        reason: &str,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
+        let ask = ReleaseAsk {
+            token: beat.permit.token,
+            fence: Some(beat.permit.fence),
+            compare,
+            reason: Some(reason.into()),
+            remember_for: policy.remember_for,
+        };
+        let engine = self.clone();
+        let give_up = self.now().after(policy.store_for);
+        self.detached(Arc::clone(&beat), async move {
+            let released = engine
+                .again(give_up, || {
+                    let store = Arc::clone(&engine.inner.store);
+                    let (id, ask) = (beat.permit.id.clone(), ask.clone());
+                    async move { store.release(id, ask).await }
+                })
+                .await;
+            count(&engine.inner.counters.released);
+            engine.inner.waiters.wake_one(&beat.permit.id);
+            match released.map(|released| released.answer) {
+                Ok(ReleaseAnswer::Stored | ReleaseAnswer::Already) => Ok(()),
+                Ok(ReleaseAnswer::NotHeld) => Err(Error::Stale),
+                Err(error) => Err(engine.not_stored(error)),
+            }
+        })
+    }
+
+    /// Stores that nobody can tell whether the effect happened, by the operation's `on_lost`.
+    pub(super) async fn doubt(
+        self,
+        beat: Arc<Beat>,
+        policy: Arc<Policy>,
+        reason: Box<str>,
+    ) -> Result<(), Error> {
+        match policy.on_lost {
+            OnLost::Hold => {
+                let kind = FinishKind::Unknown;
+                self.finish(beat, &policy, kind, None, Some(&reason)).await.map(|_| ())
+            }
+            OnLost::Rerun => self.give_back(beat, &policy, true, &reason).await,
+            OnLost::Reconcile => self.end_lease(beat, &policy).await,
+        }
+    }
+
+    /// Ends the lease now, so that the next claim takes over and asks first.
+    async fn end_lease(&self, beat: Arc<Beat>, policy: &Policy) -> Result<(), Error> {
+        let engine = self.clone();
+        let give_up = self.now().after(policy.store_for);
+        self.detached(Arc::clone(&beat), async move {
+            // The heartbeat must not lengthen again what is shortened here.
+            engine.end_beat(&beat);
+            let renewed = engine
+                .again(give_up, || {
+                    let store = Arc::clone(&engine.inner.store);
+                    let renewal = Renew::of(&beat.permit, Duration::ZERO);
+                    async move { store.renew(vec![renewal]).await }
+                })
+                .await;
+            engine.inner.waiters.wake_one(&beat.permit.id);
+            renewed.map(|_| ()).map_err(|error| engine.not_stored(error))
+        })
+        .await
+    }
+
+    fn conflict(&self, beat: &Beat) {
+        count(&self.inner.counters.conflicts);
+        tracing::error!(
+            operation = %beat.permit.id.scope.operation,
+            fence = beat.permit.fence.get(),
+            "a run ended after its permit: its effect may have happened twice"
+        );
+    }
+
+    fn not_stored(&self, error: StoreError) -> Error {
+        count(&self.inner.counters.not_stored);
+        Error::NotStored(error)
+    }
+
+    /// Runs the end of a run in a task of the engine, and keeps the lease until it is over.
+    fn detached<T, F>(
+        &self,
+        beat: Arc<Beat>,
+        end: F,
+    ) -> impl Future<Output = Result<T, Error>> + Send + 'static + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let guard = BeatGuard { engine: self.clone(), beat };
+        let task = self.inner.tasks.spawn(async move {
+            let _guard = guard;
+            end.await
+        });
+        async move {
+            task.await.unwrap_or_else(|error| {
+                let message = "the task that stores the end of the run was ended";
+                let kind = StoreErrorKind::Unavailable;
+                Err(Error::NotStored(StoreError::new(kind, message).with_source(error)))
+            })
+        }
+    }
+
+    /// Asks the store until it answers, it cannot, or the bound is reached.
+    async fn again<T, F>(
+        &self,
+        give_up: Monotonic,
+        mut call: impl FnMut() -> F,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let mut pause = Duration::from_millis(10);
+        loop {
+            match self.owned_until(give_up, call()).await {
+                Err(error) if error.kind().is_retryable() && self.now() < give_up => {
+                    count(&self.inner.counters.store_errors);
+                    tracing::warn!(%error, "the end of a run could not be stored yet");
+                    self.inner.clock.sleep_until(self.now().after(pause)).await;
+                    pause = (pause * 2).min(Duration::from_secs(1));
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+struct BeatGuard {
+    engine: Engine,
+    beat: Arc<Beat>,
+}
+
+impl Drop for BeatGuard {
+    fn drop(&mut self) {
+        self.engine.end_beat(&self.beat);
+    }
+}

@@ -1,0 +1,34 @@
+//! Retention in the background, in bounded steps.
+
+use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
+
+use super::Engine;
+use crate::store::capability::{Sweep, SweepBudget};
+
+/// The pause between two steps while more is due, so that live work comes first.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+pub(super) fn start(engine: &Engine, sweep: Arc<dyn Sweep>, every: Duration, budget: SweepBudget) {
+    let swept = engine.clone();
+    engine.inner.tasks.spawn(async move {
+        let mut pause = every;
+        loop {
+            let until = swept.now().after(pause);
+            tokio::select! {
+                () = swept.inner.clock.sleep_until(until) => {}
+                () = swept.inner.closing.cancelled() => return,
+            }
+            pause = match sweep.sweep(budget).await {
+                Ok(step) => {
+                    let touched = step.forgotten + step.deleted;
+                    swept.inner.counters.swept.fetch_add(touched, Ordering::Relaxed);
+                    if step.more { BETWEEN } else { every }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the sweep could not go on");
+                    every
+                }
+            };
+        }
+    });
+}

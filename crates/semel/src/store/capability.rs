@@ -1,0 +1,231 @@
+//! What a store can do beyond the six verbs.
+//!
+//! [`Capabilities`] is plain data, so that an engine can refuse a store that an operation may not
+//! use. Each further power is a trait of its own; a store that lacks the power lacks the trait. The
+//! power to claim inside the caller's own transaction is not object-safe by nature: each store that
+//! has it offers it in its `transact` module, with the caller's transaction as a type parameter.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::{
+    clock::Timestamp,
+    error::StoreError,
+    key::{IntentId, Operation, Tenant},
+    record::{Record, State},
+};
+
+/// What survives which loss.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Durability {
+    /// What was acknowledged survives a power cut.
+    Durable,
+    /// What was acknowledged can be lost with the process or the machine.
+    Volatile,
+}
+
+/// Whose clock decides.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TimeSource {
+    /// The clock of the host the store is embedded in.
+    Host,
+    /// The clock of the store's server.
+    Server,
+}
+
+/// What a store can do, as plain data.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The store's name, such as `sqlite`.
+    pub name: &'static str,
+    /// What survives.
+    pub durability: Durability,
+    /// Whose clock decides.
+    pub time: TimeSource,
+    /// Whether other processes may use the same records, so that waiters must poll.
+    pub shared: bool,
+    /// Whether it can claim inside the caller's own transaction.
+    pub transact: bool,
+    /// The largest outcome body it keeps, in bytes.
+    pub body_max: usize,
+}
+
+impl Capabilities {
+    /// Makes the capabilities of a store that is volatile, private, and keeps 1 MiB bodies.
+    #[must_use]
+    pub const fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            durability: Durability::Volatile,
+            time: TimeSource::Host,
+            shared: false,
+            transact: false,
+            body_max: 1024 * 1024,
+        }
+    }
+}
+
+/// How much one step of a sweep may do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SweepBudget {
+    /// The largest number of records touched in one step.
+    pub records: u32,
+}
+
+impl Default for SweepBudget {
+    fn default() -> Self {
+        Self { records: 500 }
+    }
+}
+
+/// What one step of a sweep did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Swept {
+    /// Outcomes dropped; their tombstones stay.
+    pub forgotten: u64,
+    /// Records deleted.
+    pub deleted: u64,
+    /// Whether more is due now.
+    pub more: bool,
+}
+
+/// Drops what retention no longer asks for, in bounded steps.
+#[async_trait]
+pub trait Sweep: Send + Sync + 'static {
+    /// Does one bounded step. Only what [`decide::sweep`](crate::decide::sweep) says is touched, and
+    /// the floor of the fences rises to the largest fence deleted, in the same atomic step.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn sweep(&self, budget: SweepBudget) -> Result<Swept, StoreError>;
+}
+
+/// Which records to list.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Filter {
+    /// Only this tenant's.
+    pub tenant: Option<Tenant>,
+    /// Only this operation's.
+    pub operation: Option<Operation>,
+    /// Only in this stored state.
+    pub state: Option<State>,
+    /// Only running ones whose lease is over.
+    pub stuck: bool,
+    /// Only after this one, in the order of [`IntentId`]: for the next page.
+    pub after: Option<IntentId>,
+    /// How many at most; bounded by [`BATCH_MAX`](super::BATCH_MAX).
+    pub limit: u32,
+}
+
+/// Counts by state, at one instant.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Finished in success or failure and still replayed.
+    pub done: u64,
+    /// Finished, outcome dropped.
+    pub forgotten: u64,
+    /// Given back.
+    pub open: u64,
+    /// Held.
+    pub running: u64,
+    /// Held past the lease.
+    pub stuck: u64,
+    /// Nobody can say.
+    pub unknown: u64,
+    /// When the oldest running claim was granted.
+    pub oldest_running: Option<Timestamp>,
+}
+
+/// What an audit row tells of.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum AuditKind {
+    /// A completion met an ended permit: an effect may have happened twice.
+    Conflict,
+    /// An operator or reconciler gave an intent back.
+    Release,
+    /// An operator or reconciler resolved an unknown intent.
+    Resolve,
+}
+
+impl AuditKind {
+    /// Returns the word for this kind.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Conflict => "conflict",
+            Self::Release => "release",
+            Self::Resolve => "resolve",
+        }
+    }
+
+    /// Returns the kind that a word names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Conflict, Self::Release, Self::Resolve].into_iter().find(|k| k.as_str() == word)
+    }
+}
+
+/// One row of the audit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct AuditRow {
+    /// The intent.
+    pub id: IntentId,
+    /// When, in the store's time.
+    pub at: Timestamp,
+    /// What happened.
+    pub kind: AuditKind,
+    /// Who did it; the holder's request for a conflict.
+    pub actor: Box<str>,
+    /// Why, or what was said.
+    pub note: Box<str>,
+}
+
+/// Reads for operators.
+#[async_trait]
+pub trait Inspect: Send + Sync + 'static {
+    /// Lists records in the order of their names.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn list(&self, filter: Filter) -> Result<Vec<Record>, StoreError>;
+
+    /// Counts records by state.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn counts(&self) -> Result<Counts, StoreError>;
+
+    /// Reads the audit, newest first; of one intent, or of all.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn audit(&self, id: Option<IntentId>, limit: u32) -> Result<Vec<AuditRow>, StoreError>;
+
+    /// Writes a row to the audit, such as an operator's release.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn note(&self, row: AuditRow) -> Result<(), StoreError>;
+}
+
+/// Tells of finishes in other processes, as hints; polling finds what a hint does not tell.
+#[async_trait]
+pub trait Notify: Send + Sync + 'static {
+    /// Waits for the next hints, at most `wait`; an empty list when none came.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] when hints cannot be had for now.
+    ///
+    /// # Cancel safety
+    ///
+    /// Hints may be lost.
+    async fn hints(&self, wait: Duration) -> Result<Vec<IntentId>, StoreError>;
+}

@@ -1,0 +1,346 @@
+//! The reference store: records in memory, lost with the process.
+//!
+//! It shows what every verb means in the fewest words, and serves tests and operations whose effect
+//! is lost with the process too. It is bounded by a number of records and refuses new ones past it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use async_trait::async_trait;
+
+use super::{
+    Actor, BATCH_MAX, ClaimAnswer, Claimed, Completed, Reading, ReleaseAnswer, Released, Renew,
+    Renewed, Store,
+    capability::{
+        AuditKind, AuditRow, Capabilities, Counts, Filter, Inspect, Sweep, SweepBudget, Swept,
+    },
+    within_batch, within_bounds,
+};
+use crate::{
+    clock::{Clock, HostTime, SystemClock, Timestamp},
+    decide::{
+        self, Ask, Decision, Finish, FinishKind, ReleaseAsk, Resolution, ResolveAsk,
+        ResolveDecision, Settle,
+    },
+    error::{StoreError, StoreErrorKind},
+    key::IntentId,
+    outcome::Outcome,
+    record::{Fence, Permit, Phase, Record, State},
+};
+
+/// Keeps records in memory.
+///
+/// ```
+/// use semel::{Store, store::memory::MemoryStore};
+/// let store = MemoryStore::new();
+/// assert_eq!(store.capabilities().name, "memory");
+/// ```
+#[derive(Debug)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    time: HostTime,
+    records_max: usize,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    records: HashMap<IntentId, Record>,
+    audit: Vec<AuditRow>,
+    floor: Fence,
+}
+
+impl MemoryStore {
+    /// The largest number of audit rows; the oldest go first.
+    pub const AUDIT_MAX: usize = 10_000;
+    /// The default bound on records.
+    pub const RECORDS_MAX: usize = 1_000_000;
+
+    /// Makes an empty store on the system's clock.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SystemClock::new()))
+    }
+
+    /// Makes an empty store on a given clock.
+    #[must_use]
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        let time = HostTime::new(&*clock, Timestamp::default());
+        Self { clock, time, records_max: Self::RECORDS_MAX, inner: Mutex::default() }
+    }
+
+    /// Sets the largest number of records; past it, claims of new intents are refused as `Full`.
+    #[must_use]
+    pub const fn records_max(mut self, records: usize) -> Self {
+        self.records_max = records;
+        self
+    }
+
+    fn lock(&self) -> (MutexGuard<'_, Inner>, Timestamp) {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        (inner, self.time.now(&*self.clock))
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new("memory");
+        capabilities.body_max = Outcome::BODY_MAX;
+        capabilities
+    }
+
+    async fn claim(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
+        within_batch(asks.len())?;
+        let (mut inner, now) = self.lock();
+        asks.iter()
+            .map(|ask| {
+                let answer = inner.claim(ask, now, self.records_max)?;
+                Ok(Claimed { answer, now })
+            })
+            .collect()
+    }
+
+    async fn renew(&self, renewals: Vec<Renew>) -> Result<Vec<Renewed>, StoreError> {
+        within_batch(renewals.len())?;
+        let (mut inner, now) = self.lock();
+        let renewed = renewals.into_iter().map(|r| {
+            match decide::renew(inner.records.get(&r.id), r.token, r.fence, r.lease, now) {
+                Settle::Write(next) => {
+                    inner.put(*next);
+                    Renewed::Held
+                }
+                Settle::Already | Settle::Stale => Renewed::Stale,
+            }
+        });
+        Ok(renewed.collect())
+    }
+
+    async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
+        within_bounds(finish.outcome.as_ref())?;
+        let (mut inner, now) = self.lock();
+        let seen = inner.records.get(&permit.id);
+        match decide::complete(seen, permit.token, permit.fence, &finish, now) {
+            Settle::Already => Ok(seen
+                .map_or(Completed::Stale, |record| Completed::Already(Box::new(record.clone())))),
+            Settle::Stale => {
+                if finish.kind != FinishKind::Unknown {
+                    inner.conflict(&permit, &finish, now);
+                }
+                Ok(Completed::Stale)
+            }
+            Settle::Write(next) => {
+                inner.put(*next);
+                Ok(Completed::Stored)
+            }
+        }
+    }
+
+    async fn release(&self, id: IntentId, ask: ReleaseAsk) -> Result<Released, StoreError> {
+        let (mut inner, now) = self.lock();
+        let answer = match decide::release(inner.records.get(&id), &ask, now) {
+            Settle::Already => ReleaseAnswer::Already,
+            Settle::Stale => ReleaseAnswer::NotHeld,
+            Settle::Write(next) => {
+                inner.put(*next);
+                ReleaseAnswer::Stored
+            }
+        };
+        Ok(Released { answer, now })
+    }
+
+    async fn read(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
+        within_batch(ids.len())?;
+        let (inner, now) = self.lock();
+        let records = ids.iter().map(|id| inner.records.get(id).cloned()).collect();
+        Ok(Reading { records, now })
+    }
+
+    async fn resolve(
+        &self,
+        id: IntentId,
+        ask: ResolveAsk,
+        actor: Actor,
+    ) -> Result<Resolution, StoreError> {
+        let (mut inner, now) = self.lock();
+        Ok(match decide::resolve(inner.records.get(&id), &ask, now) {
+            ResolveDecision::Already => Resolution::Already,
+            ResolveDecision::Absent => Resolution::Absent,
+            ResolveDecision::Changed(state) => Resolution::Changed(state),
+            ResolveDecision::TooEarly(until) => Resolution::TooEarly(until),
+            ResolveDecision::Write(next) => {
+                let note = format!("{}: {}", ask.verdict.as_str(), actor.note).into();
+                inner.put(*next);
+                let kind = AuditKind::Resolve;
+                inner.note(AuditRow { id, at: now, kind, actor: actor.name, note });
+                Resolution::Stored
+            }
+        })
+    }
+}
+
+impl Inner {
+    fn claim(
+        &mut self,
+        ask: &Ask,
+        now: Timestamp,
+        records_max: usize,
+    ) -> Result<ClaimAnswer, StoreError> {
+        let seen = self.records.get(&ask.id);
+        Ok(match decide::claim(seen, ask, now) {
+            Decision::Grant(grant) => {
+                if seen.is_none() && self.records.len() >= records_max {
+                    return Err(StoreError::new(
+                        StoreErrorKind::Full,
+                        "the memory store holds as many records as it may; sweep it or raise the bound",
+                    ));
+                }
+                let next = decide::grant(seen, ask, grant, self.floor, now);
+                let permit = next.permit();
+                self.put(next);
+                ClaimAnswer::Granted { permit, grant: Some(grant) }
+            }
+            Decision::Lose(refusal) => {
+                let next = seen.map(|record| decide::lose(record, now));
+                next.into_iter().for_each(|next| self.put(next));
+                ClaimAnswer::Refused(refusal)
+            }
+            Decision::RefuseAndRewind(refusal) => {
+                let next = seen.map(|record| decide::rewind(record, now));
+                next.into_iter().for_each(|next| self.put(next));
+                ClaimAnswer::Refused(refusal)
+            }
+            Decision::Refuse(refusal) => ClaimAnswer::Refused(refusal),
+            Decision::Replay => {
+                seen.map_or(ClaimAnswer::Stale, |r| ClaimAnswer::Replay(Box::new(r.clone())))
+            }
+            Decision::Stale => ClaimAnswer::Stale,
+            Decision::TooLate => ClaimAnswer::TooLate,
+            Decision::Yours => seen.map_or(ClaimAnswer::Stale, |record| ClaimAnswer::Granted {
+                permit: record.permit(),
+                grant: None,
+            }),
+        })
+    }
+
+    fn put(&mut self, record: Record) {
+        self.records.insert(record.id.clone(), record);
+    }
+
+    fn note(&mut self, row: AuditRow) {
+        if self.audit.len() >= MemoryStore::AUDIT_MAX {
+            self.audit.remove(0);
+        }
+        self.audit.push(row);
+    }
+
+    fn conflict(&mut self, permit: &Permit, finish: &Finish, at: Timestamp) {
+        let status = finish.outcome.as_ref().map_or(0, |outcome| outcome.status);
+        self.note(AuditRow {
+            id: permit.id.clone(),
+            at,
+            kind: AuditKind::Conflict,
+            actor: format!("fence {}", permit.fence.get()).into(),
+            note: format!("a completion with status {status} came after its permit had ended")
+                .into(),
+        });
+    }
+}
+
+#[async_trait]
+impl Sweep for MemoryStore {
+    async fn sweep(&self, budget: SweepBudget) -> Result<Swept, StoreError> {
+        let (mut inner, now) = self.lock();
+        let budget = usize::try_from(budget.records).unwrap_or(usize::MAX).max(1);
+        let due: Vec<_> = inner
+            .records
+            .values()
+            .map(|record| (decide::sweep(record, now), record))
+            .filter(|(verdict, _)| *verdict != decide::Sweep::Keep)
+            .map(|(verdict, record)| (verdict, record.id.clone()))
+            .take(budget.saturating_add(1))
+            .collect();
+        let mut swept = Swept { more: due.len() > budget, ..Swept::default() };
+        for (verdict, id) in due.into_iter().take(budget) {
+            match verdict {
+                decide::Sweep::Delete => {
+                    let fence = inner.records.remove(&id).map(|record| record.fence);
+                    inner.floor = inner.floor.max(fence.unwrap_or_default());
+                    swept.deleted += 1;
+                }
+                decide::Sweep::Forget => {
+                    let record = inner.records.get_mut(&id);
+                    record.into_iter().for_each(|record| record.outcome = None);
+                    swept.forgotten += 1;
+                }
+                decide::Sweep::Keep => {}
+            }
+        }
+        Ok(swept)
+    }
+}
+
+#[async_trait]
+impl Inspect for MemoryStore {
+    async fn list(&self, filter: Filter) -> Result<Vec<Record>, StoreError> {
+        let limit = usize::try_from(filter.limit).unwrap_or(BATCH_MAX).min(BATCH_MAX);
+        let (inner, now) = self.lock();
+        let mut records: Vec<_> =
+            inner.records.values().filter(|r| listed(r, &filter, now)).cloned().collect();
+        records.sort_by(|a, b| a.id.cmp(&b.id));
+        records.truncate(limit);
+        Ok(records)
+    }
+
+    async fn counts(&self) -> Result<Counts, StoreError> {
+        let (inner, now) = self.lock();
+        let mut counts = Counts::default();
+        for record in inner.records.values() {
+            match record.phase(now) {
+                Phase::Absent => {}
+                Phase::Forgotten => counts.forgotten += 1,
+                Phase::Stored(State::Done | State::Failed) => counts.done += 1,
+                Phase::Stored(State::Open) => counts.open += 1,
+                Phase::Stored(State::Unknown) => counts.unknown += 1,
+                Phase::Stored(State::Running) => {
+                    counts.running += 1;
+                    counts.stuck += u64::from(record.lapsed(now));
+                    let oldest = counts.oldest_running.unwrap_or(record.claimed_at);
+                    counts.oldest_running = Some(oldest.min(record.claimed_at));
+                }
+            }
+        }
+        Ok(counts)
+    }
+
+    async fn audit(&self, id: Option<IntentId>, limit: u32) -> Result<Vec<AuditRow>, StoreError> {
+        let limit = usize::try_from(limit).unwrap_or(BATCH_MAX).min(BATCH_MAX);
+        let (inner, _) = self.lock();
+        let rows = inner.audit.iter().rev();
+        let rows = rows.filter(|row| id.as_ref().is_none_or(|id| *id == row.id));
+        Ok(rows.take(limit).cloned().collect())
+    }
+
+    async fn note(&self, row: AuditRow) -> Result<(), StoreError> {
+        self.lock().0.note(row);
+        Ok(())
+    }
+}
+
+fn listed(record: &Record, filter: &Filter, now: Timestamp) -> bool {
+    let scope = &record.id.scope;
+    filter.tenant.as_ref().is_none_or(|tenant| *tenant == scope.tenant)
+        && filter.operation.as_ref().is_none_or(|operation| *operation == scope.operation)
+        && filter.state.is_none_or(|state| state == record.state)
+        && (!filter.stuck || (record.state == State::Running && record.lapsed(now)))
+        && filter.after.as_ref().is_none_or(|after| record.id > *after)
+        && record.phase(now) != Phase::Absent
+}

@@ -1,0 +1,34 @@
+//! Names that travel: headers and problem types, shared by server and client.
+
+/// The request header that carries the key, unless configured otherwise.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// The response header that marks a replay.
+pub const IDEMPOTENT_REPLAYED: &str = "idempotent-replayed";
+
+/// The response header by which a handler or upstream says whether it had an effect: `none`,
+/// `final` or `unknown`. Never sent on to a client.
+pub const SEMEL_EFFECT: &str = "semel-effect";
+
+/// The response header by which a handler or upstream names the resource it made, as `kind/id`.
+/// Never sent on to a client.
+pub const SEMEL_POINTER: &str = "semel-pointer";
+
+/// The header that carries a permit to a bridged upstream. Stripped from every inbound request and
+/// every response.
+pub const SEMEL_PERMIT: &str = "semel-permit";
+
+/// The header that shows a permit's fence to an upstream.
+pub const SEMEL_FENCE: &str = "semel-fence";
+
+/// What every header of Semel's own begins with; a client cannot send one.
+pub const SEMEL_PREFIX: &str = "semel-";
+
+/// The path below which Semel answers itself.
+pub const STATUS_PREFIX: &str = "/.semel/intents/";
+
+/// The media type of a problem document (RFC 9457).
+pub const PROBLEM_JSON: &str = "application/problem+json";
+
+/// What the `type` of every problem document begins with; the code follows.
+pub const PROBLEM_TYPE_PREFIX: &str = "urn:semel:problem:";

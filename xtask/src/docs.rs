@@ -58,7 +58,7 @@ pub(crate) fn blocks() -> Result<()> {
 fn pages() -> Result<Vec<PathBuf>> {
     let list =
         ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "README.md", "docs"];
-    let names = shell::read(shell::command("git", &list))?;
+    let names = shell::read(shell::git(&list))?;
     let pages = names.split('\0').filter(|name| name.ends_with(".md"));
     Ok(pages.map(|name| shell::root().join(name)).filter(|page| page.is_file()).collect())
 }

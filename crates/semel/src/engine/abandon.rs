@@ -59,9 +59,7 @@ impl Engine {
         not_after: Option<Timestamp>,
     ) -> bool {
         let store = Arc::clone(&self.inner.store);
-        let (id, ask) = (id.clone(), ask.clone());
-        let until = self.now().after(Duration::from_secs(5));
-        match self.owned_until(until, async move { store.release(id, ask).await }).await {
+        match store.release(id.clone(), ask.clone()).await {
             Ok(Released { answer: ReleaseAnswer::Stored | ReleaseAnswer::Already, .. }) => true,
             Ok(Released { answer: ReleaseAnswer::NotHeld, now }) => {
                 not_after.is_none_or(|not_after| now > not_after)

@@ -21,16 +21,10 @@ use crate::{
     telemetry::count,
 };
 
-/// How long the task stays while nothing is held.
-const IDLE: Duration = Duration::from_secs(10);
-
 #[derive(Debug, Default)]
 pub(super) struct Heartbeat {
     beats: Mutex<Beats>,
-    /// An earlier renewal is due than before.
-    earlier: Notify,
-    /// Nothing is held.
-    empty: Notify,
+    changed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -86,13 +80,13 @@ impl Heartbeat {
     /// Waits until nothing is held.
     pub(super) async fn drained(&self) {
         loop {
-            let empty = self.empty.notified();
-            tokio::pin!(empty);
-            empty.as_mut().enable();
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
             if self.len() == 0 {
                 return;
             }
-            empty.await;
+            changed.await;
         }
     }
 
@@ -110,7 +104,7 @@ impl Heartbeat {
         drop(state);
         drop(beats);
         if first {
-            self.earlier.notify_waiters();
+            self.changed.notify_waiters();
         }
     }
 
@@ -163,37 +157,36 @@ impl Engine {
         drop(state);
         drop(beats);
         if last {
-            heartbeat.empty.notify_waiters();
+            heartbeat.changed.notify_waiters();
         }
     }
 
-    /// Renews what is due, until nothing was held for a while.
+    /// Renews what is due until nothing has been held for a minute.
     async fn keep_leases(&self) {
         let heartbeat = &self.inner.heartbeat;
+        let idle = Duration::from_secs(60);
         loop {
-            let earlier = heartbeat.earlier.notified();
-            tokio::pin!(earlier);
-            earlier.as_mut().enable();
+            let changed = heartbeat.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
             let (next, holders) = {
-                let beats = heartbeat.lock();
-                (beats.due.first_key_value().map(|(place, _)| place.0), beats.holders)
-            };
-            let until = next.unwrap_or_else(|| self.now().after(IDLE));
-            let woken = tokio::select! {
-                () = earlier => true,
-                () = self.inner.clock.sleep_until(until) => false,
-                () = self.inner.closing.cancelled(), if holders == 0 => false,
-            };
-            let due = heartbeat.take_due(self.now());
-            if !due.is_empty() {
-                self.renew_all(due).await;
-            } else if !woken {
                 let mut beats = heartbeat.lock();
-                if beats.holders == 0 {
-                    // The next holder starts the task again.
+                let next = beats.due.first_key_value().map(|(place, _)| place.0);
+                if beats.holders == 0 && self.inner.closing.is_cancelled() {
                     beats.running = false;
                     return;
                 }
+                (next, beats.holders)
+            };
+            let until = next.unwrap_or_else(|| self.now().after(idle));
+            tokio::select! {
+                () = changed => {}
+                () = self.inner.clock.sleep_until(until) => {}
+                () = self.inner.closing.cancelled(), if holders == 0 => {}
+            }
+            let due = heartbeat.take_due(self.now());
+            if !due.is_empty() {
+                self.renew_all(due).await;
             }
         }
     }

@@ -107,7 +107,7 @@ pub enum PlanError {
     },
     /// A header has no valid name.
     #[error("{name:?} is not a header name")]
-    HeaderName {
+    HeaderSyntax {
         /// The name as given.
         name: String,
     },
@@ -123,7 +123,7 @@ pub enum PlanError {
     #[error(
         "{pointer:?} is not a JSON Pointer: it starts with a slash, and a tilde stands only in ~0 and ~1"
     )]
-    Pointer {
+    PointerSyntax {
         /// The pointer as given.
         pointer: String,
     },
@@ -158,9 +158,9 @@ impl PlanError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::ExcludesIncluded { .. } => "plan-excludes-included",
-            Self::HeaderName { .. } => "plan-header-name",
+            Self::HeaderSyntax { .. } => "plan-header-syntax",
             Self::HeaderRefused { .. } => "plan-header-refused",
-            Self::Pointer { .. } => "plan-pointer",
+            Self::PointerSyntax { .. } => "plan-pointer-syntax",
             Self::SecretId => "plan-secret-id",
             Self::SecretReused { .. } => "plan-secret-reused",
             Self::SecretTooShort { .. } => "plan-secret-too-short",

@@ -62,7 +62,7 @@ impl Feed {
             }
             CommandBody::Json(text) => {
                 self.tag(b'J');
-                self.media_type(json_type(command.media_type), false);
+                self.media_type(json_type(command.media_type));
                 self.json(plan, text)?;
             }
             CommandBody::Multipart(parts) => {
@@ -71,7 +71,7 @@ impl Feed {
             }
             CommandBody::Raw { media_type, bytes } => {
                 self.tag(b'R');
-                self.media_type(media_type, true);
+                self.media_type(media_type);
                 self.bytes(bytes);
             }
         }
@@ -81,7 +81,7 @@ impl Feed {
     /// Adds the canonical form of a JSON text.
     pub(super) fn json(&mut self, plan: &Plan, text: &[u8]) -> Result<(), FingerprintError> {
         self.tag(b'V');
-        self.buffer.reserve(text.len() + 64);
+        self.buffer.reserve(text.len() + text.len() / 16 + 64);
         let what = self.sized(|buffer| json::write(text, plan, buffer))?;
         self.tag(match what {
             json::Written::Included => b'I',
@@ -97,7 +97,7 @@ impl Feed {
             None => self.tag(0),
             Some(media_type) => {
                 self.tag(1);
-                self.media_type(media_type, true);
+                self.media_type(media_type);
             }
         }
         match part.content {
@@ -129,19 +129,25 @@ impl Feed {
         }
     }
 
-    /// Adds a media type without blanks, its essence and parameter names in lower case.
-    fn media_type(&mut self, text: &str, parameters: bool) {
-        let mut pieces = text.split(';').map(str::trim);
-        let essence = pieces.next().unwrap_or_default().to_ascii_lowercase();
-        let mut whole = essence;
-        for piece in pieces.filter(|piece| parameters && !piece.is_empty()) {
-            let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
-            whole.push(';');
-            whole.push_str(&name.to_ascii_lowercase());
-            whole.push('=');
-            whole.push_str(value);
+    /// Adds a media type without the blanks outside of quotes, its essence and parameter names in lower case.
+    fn media_type(&mut self, text: &str) {
+        let mut plain = String::with_capacity(text.len());
+        let (mut quoted, mut escaped, mut value) = (false, false, false);
+        for character in text.chars() {
+            match character {
+                _ if quoted => {
+                    quoted = escaped || character != '"';
+                    escaped = !escaped && character == '\\';
+                }
+                ' ' | '\t' => continue,
+                '"' => quoted = true,
+                ';' => value = false,
+                '=' => value = true,
+                _ => {}
+            }
+            plain.push(if value { character } else { character.to_ascii_lowercase() });
         }
-        self.bytes(whole.as_bytes());
+        self.bytes(plain.as_bytes());
     }
 
     /// Adds what `write` writes, led by its length.

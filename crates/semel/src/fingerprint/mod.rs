@@ -47,6 +47,7 @@ mod volatile;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use subtle::ConstantTimeEq;
 
@@ -58,6 +59,9 @@ pub use self::plan::Plan;
 pub use self::plans::Plans;
 
 use self::feed::Feed;
+
+/// The default plan, made once.
+static DEFAULT: LazyLock<Plan> = LazyLock::new(Plan::new);
 
 /// Names how a fingerprint was made: the version of the canonical form, the include and exclude pointers, the headers
 /// and the id of the secret.
@@ -121,11 +125,10 @@ impl Fingerprint {
     /// ```
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        let plan = Plan::new();
-        let mut feed = Feed::value(&plan);
+        let mut feed = Feed::value(&DEFAULT);
         feed.tag(b'R');
         feed.bytes(bytes);
-        feed.finish(&plan)
+        feed.finish(&DEFAULT)
     }
 
     /// Makes the fingerprint of a JSON text, under the default plan.
@@ -143,10 +146,9 @@ impl Fingerprint {
     ///
     /// Returns the reason why the text has no canonical form.
     pub fn of_json(text: &[u8]) -> Result<Self, FingerprintError> {
-        let plan = Plan::new();
-        let mut feed = Feed::value(&plan);
-        feed.json(&plan, text)?;
-        Ok(feed.finish(&plan))
+        let mut feed = Feed::value(&DEFAULT);
+        feed.json(&DEFAULT, text)?;
+        Ok(feed.finish(&DEFAULT))
     }
 
     /// Returns the id of the plan that the digest was made with.

@@ -256,7 +256,7 @@ impl fmt::Debug for Plan {
 fn header_name(name: &str) -> Result<String, PlanError> {
     let token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
     if name.is_empty() || name.len() > 255 || !name.bytes().all(token) {
-        return Err(PlanError::HeaderName { name: name.to_owned() });
+        return Err(PlanError::HeaderSyntax { name: name.to_owned() });
     }
     let name = name.to_ascii_lowercase();
     match volatile::reason(&name) {

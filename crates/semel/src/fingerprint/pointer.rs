@@ -57,7 +57,7 @@ fn check_syntax(pointer: &str) -> Result<(), PlanError> {
     let right = (pointer.is_empty() || pointer.starts_with('/'))
         && pointer.len() <= POINTER_BYTES_MAX
         && pointer.match_indices('~').all(tilde_right);
-    if right { Ok(()) } else { Err(PlanError::Pointer { pointer: pointer.to_owned() }) }
+    if right { Ok(()) } else { Err(PlanError::PointerSyntax { pointer: pointer.to_owned() }) }
 }
 
 fn covers(outer: &str, inner: &str) -> bool {
@@ -66,7 +66,13 @@ fn covers(outer: &str, inner: &str) -> bool {
 
 /// A place in a [`Tree`].
 #[derive(Copy, Clone, Debug, Eq, PartialEq)]
-pub(super) struct Node(usize);
+pub(super) struct Node(u32);
+
+impl Node {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// What a step along a [`Tree`] found.
 #[derive(Copy, Clone, Debug, Default, Eq, PartialEq)]
@@ -77,7 +83,14 @@ pub(super) enum Step {
     /// A pointer leads through here.
     On(Node),
     /// The pointer with this index ends here.
-    End(usize),
+    End(u32),
+}
+
+impl Step {
+    /// Returns the place that pointers lead on from.
+    pub(super) fn node(self) -> Option<Node> {
+        if let Self::On(node) = self { Some(node) } else { None }
+    }
 }
 
 /// The pointers of a set, merged by common beginnings. Names are kept in their canonical escaped spelling, which is
@@ -102,7 +115,7 @@ impl Tree {
             Some(_) => Step::On(Node(0)),
         };
         let mut tree = Self { root, nodes: vec![Vec::new()] };
-        for (index, pointer) in pointers.iter().enumerate() {
+        for (index, pointer) in (0..).zip(pointers) {
             tree.insert(index, pointer);
         }
         tree
@@ -115,11 +128,11 @@ impl Tree {
 
     /// Goes from `node` to the member whose canonical escaped name is `name`, or to the element with that index.
     pub(super) fn member(&self, node: Node, name: &[u8]) -> Step {
-        let branch = self.nodes[node.0].iter().find(|branch| branch.name == name);
+        let branch = self.nodes[node.0 as usize].iter().find(|branch| branch.name == name);
         branch.map_or(Step::Off, |branch| branch.to)
     }
 
-    fn insert(&mut self, index: usize, pointer: &str) {
+    fn insert(&mut self, index: u32, pointer: &str) {
         let mut at = 0;
         let mut tokens = pointer.split('/').skip(1).peekable();
         while let Some(token) = tokens.next() {
@@ -136,12 +149,14 @@ impl Tree {
     /// that another one covers.
     fn through(&mut self, at: usize, name: Vec<u8>) -> usize {
         let known = self.nodes[at].iter().find(|branch| branch.name == name);
-        if let Some(Branch { to: Step::On(next), .. }) = known {
-            return next.0;
+        if let Some(node) = known.and_then(|branch| branch.to.node()) {
+            return node.index();
         }
         let next = self.nodes.len();
         self.nodes.push(Vec::new());
-        self.nodes[at].push(Branch { name, to: Step::On(Node(next)) });
+        // The bounds on pointers and their length keep the count of nodes far within 32 bits.
+        let to = Step::On(Node(u32::try_from(next).unwrap_or(u32::MAX)));
+        self.nodes[at].push(Branch { name, to });
         next
     }
 }

@@ -1,23 +1,26 @@
 //! The members of open objects: their names, their order, and which of them count.
 
+use std::cmp::Ordering;
+
 use super::super::FingerprintError;
 use super::super::pointer::Step;
-use super::name::Name;
+use super::name::{Name, Prefix};
 use super::order::{Segment, index, offset};
-use super::parser::{Kind, Parser, Result, Steps};
+use super::parser::{Inside, Parser, Result, Steps};
 
 /// A member of an open object, or an element of an array that a pointer leads into.
 #[derive(Copy, Clone)]
 pub(super) struct Member {
+    prefix: Prefix,
     pub(super) segment: Segment,
     name: Place,
     /// The included pointer that ends here.
-    pub(super) included: Option<u16>,
+    pub(super) included: Option<u32>,
     pub(super) excluded: bool,
 }
 
 /// Where the name is found: in the input if it is canonical there, else in the text.
-#[derive(Copy, Clone)]
+#[derive(Copy, Clone, Eq, PartialEq)]
 struct Place {
     start: u32,
     len: u32,
@@ -30,6 +33,15 @@ impl Member {
     pub(super) fn value(&self) -> Segment {
         let lead = if self.name.start == Place::NONE.start { 0 } else { self.name.len + 3 };
         Segment { start: self.segment.start + lead, ..self.segment }
+    }
+}
+
+impl Member {
+    /// Compares two members by name.
+    #[inline]
+    fn compare(&self, other: &Self, input: &[u8], text: &[u8]) -> Ordering {
+        let rest = || self.name.name(input, text).compare_rest(other.name.name(input, text));
+        self.prefix.cmp(&other.prefix).then_with(rest)
     }
 }
 
@@ -72,14 +84,11 @@ impl Parser<'_> {
     /// Begins an element of an array.
     #[inline]
     pub(super) fn element(&mut self) -> Result<()> {
-        self.next = Steps::default();
-        match self.frames.last() {
-            Some(frame) if frame.composite.is_some() => {
-                self.space();
-                self.begin(self.here(), Place::NONE)
-            }
-            _ => Ok(()),
+        if self.inside != Inside::PointedArray {
+            return Ok(());
         }
+        self.space();
+        self.begin(self.here(), Place::NONE)
     }
 
     #[inline]
@@ -88,34 +97,35 @@ impl Parser<'_> {
         if self.member_count > self.limits.members {
             return Err(FingerprintError::TooManyMembers { limit: self.limits.members });
         }
-        self.next = self.steps(name);
-        let included = match self.next.include {
-            Step::End(pointer) => u16::try_from(pointer).ok(),
-            _ => None,
+        let prefix = match name {
+            Place { start: u32::MAX, .. } => Prefix::NONE,
+            name => name.name(self.input, &self.tape.text).prefix(),
         };
-        let excluded = matches!(self.next.exclude, Step::End(_));
         let first = offset(self.tape.composites.len());
         let segment = Segment { start: offset(start), end: 0, first };
-        self.members.push(Member { segment, name, included, excluded });
+        let mut member = Member { prefix, segment, name, included: None, excluded: false };
+        if self.inside != Inside::Object {
+            self.next = self.steps(name);
+            member.excluded = matches!(self.next.exclude, Step::End(_));
+            if let Step::End(pointer) = self.next.include {
+                member.included = Some(pointer);
+            }
+        }
+        self.members.push(member);
         Ok(())
     }
 
     /// Goes one step along the pointers.
-    #[inline]
     fn steps(&self, name: Place) -> Steps {
         let Some(frame) = self.frames.last() else {
             return Steps::default();
         };
-        if frame.include.is_none() && frame.exclude.is_none() {
-            return Steps::default();
-        }
         let nth;
-        let name = match frame.kind {
-            Kind::Object => name.name(self.input, &self.tape.text).text,
-            Kind::Array => {
-                nth = (self.members.len() - frame.base).to_string();
-                nth.as_bytes()
-            }
+        let name = if frame.inside == Inside::PointedArray {
+            nth = (self.members.len() - frame.base).to_string();
+            nth.as_bytes()
+        } else {
+            name.name(self.input, &self.tape.text).text
         };
         Steps {
             include: frame.include.map_or(Step::Off, |node| self.include.member(node, name)),
@@ -123,37 +133,34 @@ impl Parser<'_> {
         }
     }
 
-    /// Ends a member or element behind its value.
+    /// Ends the member or element that the last value belongs to.
     #[inline]
-    pub(super) fn end_member(&mut self) -> Result<()> {
+    pub(super) fn end_member(&mut self) {
+        if matches!(self.inside, Inside::Array | Inside::Document) {
+            return;
+        }
         let here = offset(self.here());
-        let Some(frame) = self.frames.last_mut().filter(|frame| frame.composite.is_some()) else {
-            return Ok(());
-        };
-        let Some(member) = self.members.last_mut() else {
-            return Ok(());
+        let (Some(frame), Some(member)) = (self.frames.last_mut(), self.members.last_mut()) else {
+            return;
         };
         member.segment.end = here;
         frame.as_is &= !member.excluded;
-        if frame.kind == Kind::Array || !frame.in_order {
-            return Ok(());
+        if frame.inside == Inside::PointedArray || !frame.in_order {
+            return;
         }
         if let [.., before, member] = &self.members[frame.base..] {
-            let (input, text) = (self.input, &self.tape.text);
-            let order = before.name.name(input, text).compare(member.name.name(input, text));
-            frame.in_order = order.is_lt();
+            frame.in_order = before.compare(member, self.input, &self.tape.text).is_lt();
             frame.as_is &= frame.in_order;
         }
-        Ok(())
     }
 
     /// Sorts the members from `base` on by name.
     pub(super) fn sort(&mut self, base: usize) -> Result<()> {
         let (input, text) = (self.input, &self.tape.text);
         let members = &mut self.members[base..];
-        let name = |member: &Member| member.name.name(input, text);
-        members.sort_unstable_by(|one, other| name(one).compare(name(other)));
-        let twice = members.windows(2).any(|pair| name(&pair[0]).compare(name(&pair[1])).is_eq());
+        let compare = |one: &Member, other: &Member| one.compare(other, input, text);
+        members.sort_unstable_by(compare);
+        let twice = members.windows(2).any(|pair| compare(&pair[0], &pair[1]).is_eq());
         if twice { Err(FingerprintError::DuplicateMember { at: self.at }) } else { Ok(()) }
     }
 }

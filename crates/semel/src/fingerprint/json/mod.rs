@@ -83,3 +83,6 @@ fn check_encoding(text: &[u8]) -> Result<&[u8], FingerprintError> {
     utf8.map_err(|error| FingerprintError::InvalidUtf8 { at: error.valid_up_to() })?;
     Ok(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -14,7 +14,7 @@ pub(super) struct Tape {
     /// The members that count of the composites that are written anew.
     pub(super) segments: Vec<Segment>,
     /// The values that are included, by the index of their pointer.
-    pub(super) included: Vec<(u16, Segment)>,
+    pub(super) included: Vec<(u32, Segment)>,
 }
 
 /// An object or array in the text.
@@ -42,9 +42,14 @@ impl Tape {
         self.included.is_empty()
     }
 
+    /// Returns the segment that is the whole text.
+    pub(super) fn whole(&self) -> Segment {
+        Segment { start: 0, end: offset(self.text.len()), first: 0 }
+    }
+
     /// Appends the whole text in order.
     pub(super) fn write_whole(&self, out: &mut Vec<u8>) {
-        self.write(Segment { start: 0, end: offset(self.text.len()), first: 0 }, out);
+        self.write(self.whole(), out);
     }
 
     /// Appends an object that has the included values as members, named by their pointers.
@@ -54,7 +59,7 @@ impl Tape {
         let mut lead = b'{';
         for (pointer, segment) in included {
             out.extend_from_slice(&[lead, b'"']);
-            out.extend_from_slice(&super::escaped(pointers[usize::from(pointer)].as_bytes()));
+            out.extend_from_slice(&super::escaped(pointers[index(pointer)].as_bytes()));
             out.extend_from_slice(b"\":");
             self.write(segment, out);
             lead = b',';

@@ -6,7 +6,7 @@
 use super::super::pointer::{Node, Step, Tree};
 use super::super::{FingerprintError, Limits, Plan};
 use super::member::Member;
-use super::order::{Composite, Segment, Tape, offset};
+use super::order::{Composite, Tape, offset};
 
 pub(super) type Result<T> = std::result::Result<T, FingerprintError>;
 
@@ -16,6 +16,8 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     pub(super) copied: usize,
     pub(super) tape: Tape,
+    /// What the innermost open array or object is.
+    pub(super) inside: Inside,
     pub(super) frames: Vec<Frame>,
     pub(super) members: Vec<Member>,
     pub(super) member_count: u32,
@@ -27,24 +29,30 @@ pub(super) struct Parser<'a> {
 }
 
 /// An array or object that is open.
+#[derive(Copy, Clone)]
 pub(super) struct Frame {
-    pub(super) kind: Kind,
-    /// Where its members begin in the list of members of all open frames.
-    pub(super) base: usize,
-    /// Its index in the tape; none for an array that no pointer leads into.
-    pub(super) composite: Option<usize>,
-    pub(super) include: Option<Node>,
-    pub(super) exclude: Option<Node>,
+    pub(super) inside: Inside,
     /// Whether the members came in order.
     pub(super) in_order: bool,
     /// Whether the members came in order and all of them count.
     pub(super) as_is: bool,
+    /// Where its members begin in the list of members of all open frames.
+    pub(super) base: usize,
+    /// Its index in the tape.
+    pub(super) composite: usize,
+    pub(super) include: Option<Node>,
+    pub(super) exclude: Option<Node>,
 }
 
+/// What a place in the text is inside of; *pointed* means that pointers lead further into it. The elements of a plain
+/// array are nobody's business.
 #[derive(Copy, Clone, Eq, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum Inside {
     Array,
+    Document,
     Object,
+    PointedArray,
+    PointedObject,
 }
 
 /// Where the pointers lead.
@@ -58,14 +66,21 @@ impl<'a> Parser<'a> {
     /// Starts at the beginning of `input`, which must be UTF-8.
     pub(super) fn new(input: &'a [u8], plan: &'a Plan) -> Self {
         let (include, exclude) = (plan.included().tree(), plan.excluded().tree());
-        let text = Vec::with_capacity(input.len() + input.len() / 16);
+        let room = input.len();
+        let tape = Tape {
+            text: Vec::with_capacity(room + room / 16),
+            composites: Vec::with_capacity(room / 64 + 4),
+            segments: Vec::with_capacity(room / 32 + 16),
+            included: Vec::new(),
+        };
         Self {
             input,
             at: 0,
             copied: 0,
-            tape: Tape { text, ..Tape::default() },
-            frames: Vec::new(),
-            members: Vec::new(),
+            tape,
+            inside: Inside::Document,
+            frames: Vec::with_capacity(16),
+            members: Vec::with_capacity(32),
             member_count: 0,
             next: Steps { include: include.root(), exclude: exclude.root() },
             include,
@@ -85,13 +100,14 @@ impl<'a> Parser<'a> {
         }
         self.flush();
         if whole {
-            let end = offset(self.tape.text.len());
-            self.tape.included.push((0, Segment { start: 0, end, first: 0 }));
+            let whole = self.tape.whole();
+            self.tape.included.push((0, whole));
         }
         Ok(self.tape)
     }
 
-    /// Reads a scalar, or opens arrays and objects up to the first value that stands in none but those.
+    /// Reads a scalar, an empty array or an empty object; opens what stands around it.
+    #[inline]
     fn value(&mut self) -> Result<()> {
         loop {
             self.space();
@@ -99,13 +115,13 @@ impl<'a> Parser<'a> {
                 Some(b'"') => return self.string().map(drop),
                 Some(b'-' | b'0'..=b'9') => return self.number(),
                 Some(b'{') => {
-                    if self.open(Kind::Object, b'}')? {
+                    if self.open(Inside::Object, b'}')? {
                         return Ok(());
                     }
                     self.member()?;
                 }
                 Some(b'[') => {
-                    if self.open(Kind::Array, b']')? {
+                    if self.open(Inside::Array, b']')? {
                         return Ok(());
                     }
                     self.element()?;
@@ -119,39 +135,47 @@ impl<'a> Parser<'a> {
     }
 
     /// Goes on behind a value: to the next one, or out of everything that ends here. True at the end of the text.
+    #[inline]
     fn after_value(&mut self) -> Result<bool> {
         loop {
-            let Some(kind) = self.frames.last().map(|frame| frame.kind) else {
-                self.space();
-                return match self.peek() {
-                    None => Ok(true),
-                    Some(_) => Err(self.malformed("expected nothing behind the value")),
-                };
-            };
-            self.end_member()?;
+            self.end_member();
             self.space();
-            match (self.peek(), kind) {
-                (Some(b','), Kind::Object) => {
+            match (self.inside, self.peek()) {
+                (Inside::Array, Some(b',')) => {
+                    self.at += 1;
+                    return Ok(false);
+                }
+                (Inside::Object | Inside::PointedObject, Some(b',')) => {
                     self.at += 1;
                     self.space();
                     self.member()?;
                     return Ok(false);
                 }
-                (Some(b','), Kind::Array) => {
+                (Inside::PointedArray, Some(b',')) => {
                     self.at += 1;
                     self.element()?;
                     return Ok(false);
                 }
-                (Some(b'}'), Kind::Object) | (Some(b']'), Kind::Array) => self.close()?,
-                (_, Kind::Object) => return Err(self.malformed("expected a comma or a brace")),
-                (_, Kind::Array) => return Err(self.malformed("expected a comma or a bracket")),
+                (Inside::Array | Inside::PointedArray, Some(b']'))
+                | (Inside::Object | Inside::PointedObject, Some(b'}')) => self.close()?,
+                (Inside::Document, None) => return Ok(true),
+                _ => return Err(self.unexpected()),
             }
         }
     }
 
+    #[cold]
+    fn unexpected(&self) -> FingerprintError {
+        self.malformed(match self.inside {
+            Inside::Array | Inside::PointedArray => "expected a comma or a closing bracket",
+            Inside::Document => "expected nothing behind the value",
+            Inside::Object | Inside::PointedObject => "expected a comma or a closing brace",
+        })
+    }
+
     /// Opens an array or object. True if it is empty, hence closed again.
     #[inline]
-    fn open(&mut self, kind: Kind, end: u8) -> Result<bool> {
+    fn open(&mut self, inside: Inside, end: u8) -> Result<bool> {
         let limit = self.limits.depth;
         if self.frames.len() >= usize::from(limit) {
             return Err(FingerprintError::TooDeep { at: self.at, limit });
@@ -163,24 +187,25 @@ impl<'a> Parser<'a> {
             self.at += 1;
             return Ok(true);
         }
-        let node = |step| {
-            if let Step::On(node) = step { Some(node) } else { None }
+        let Steps { include, exclude } = std::mem::take(&mut self.next);
+        let (include, exclude) = (include.node(), exclude.node());
+        self.inside = match inside {
+            Inside::Array if include.or(exclude).is_some() => Inside::PointedArray,
+            Inside::Object if include.or(exclude).is_some() => Inside::PointedObject,
+            plain => plain,
         };
-        let (include, exclude) = (node(self.next.include), node(self.next.exclude));
-        let listed = kind == Kind::Object || include.is_some() || exclude.is_some();
-        let composite = listed.then_some(self.tape.composites.len());
-        if listed {
+        let composite = self.tape.composites.len();
+        if self.inside != Inside::Array {
             self.tape.composites.push(Composite { start, end: start, anew: None, next: 0 });
         }
-        let base = self.members.len();
         self.frames.push(Frame {
-            kind,
-            base,
+            inside: self.inside,
+            in_order: true,
+            as_is: true,
+            base: self.members.len(),
             composite,
             include,
             exclude,
-            as_is: true,
-            in_order: true,
         });
         Ok(false)
     }
@@ -188,32 +213,35 @@ impl<'a> Parser<'a> {
     /// Closes the innermost array or object and settles the order of its members.
     #[inline]
     fn close(&mut self) -> Result<()> {
+        let frame = self.frames.pop();
+        self.inside = self.frames.last().map_or(Inside::Document, |outer| outer.inside);
+        if let Some(frame) = frame.filter(|frame| frame.inside != Inside::Array) {
+            self.settle(frame)?;
+        }
         self.at += 1;
-        let end = offset(self.here());
-        let Some(frame) = self.frames.pop() else {
-            return Ok(());
-        };
-        let Some(composite) = frame.composite else {
-            return Ok(());
-        };
+        Ok(())
+    }
+
+    fn settle(&mut self, frame: Frame) -> Result<()> {
         if !frame.in_order {
             self.sort(frame.base)?;
         }
+        let end = offset(self.here() + 1);
         let members = &self.members[frame.base..];
         let tape = &mut self.tape;
         if !frame.as_is {
             let first = offset(tape.segments.len());
             let counting = members.iter().filter(|member| !member.excluded);
             tape.segments.extend(counting.map(|member| member.segment));
-            tape.composites[composite].anew = Some((first, offset(tape.segments.len())));
+            tape.composites[frame.composite].anew = Some((first, offset(tape.segments.len())));
         }
         if frame.include.is_some() {
             let included = |member: &Member| member.included.map(|at| (at, member.value()));
             tape.included.extend(members.iter().filter_map(included));
         }
         let next = offset(tape.composites.len());
-        tape.composites[composite].end = end;
-        tape.composites[composite].next = next;
+        let composite = &mut tape.composites[frame.composite];
+        (composite.end, composite.next) = (end, next);
         self.members.truncate(frame.base);
         Ok(())
     }

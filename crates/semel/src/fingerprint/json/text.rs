@@ -11,9 +11,9 @@ pub(in crate::fingerprint) fn escaped(text: &[u8]) -> Vec<u8> {
 
 /// Appends one character.
 pub(super) fn push_char(c: char, out: &mut Vec<u8>) {
-    let mut utf8 = [0; 4];
-    for byte in c.encode_utf8(&mut utf8).bytes() {
-        push_byte(byte, out);
+    match u8::try_from(c) {
+        Ok(byte) if byte.is_ascii() => push_byte(byte, out),
+        _ => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
     }
 }
 

@@ -142,67 +142,45 @@ impl Parser<'_> {
     /// Reads a number.
     #[inline]
     pub(super) fn number(&mut self) -> Result<()> {
-        let start = self.at;
-        let negative = self.eat(|byte| byte == b'-');
-        let whole = self.digits()?;
-        if let [b'0', _, ..] = whole.slice(self.input) {
-            self.at = whole.start + 1;
+        let (input, start) = (self.input, self.at);
+        let negative = input[start] == b'-';
+        let whole = start + usize::from(negative);
+        let mut end = self.digits(whole)?;
+        if input[whole] == b'0' && end > whole + 1 {
+            self.at = whole + 1;
             return Err(self.malformed("expected no digit behind a leading zero"));
         }
-        let fraction = if self.eat(|byte| byte == b'.') { self.digits()? } else { Run::default() };
-        let exponent =
-            if self.eat(|byte| byte | 0x20 == b'e') { self.exponent()? } else { Run::default() };
-        let number = Number {
-            negative,
-            whole: whole.slice(self.input),
-            fraction: fraction.slice(self.input),
-            exponent: exponent.slice(self.input),
-        };
+        let mut number =
+            Number { negative, whole: &input[whole..end], fraction: b"", exponent: b"" };
+        if let Some(b'.') = input.get(end) {
+            let fraction = end + 1;
+            end = self.digits(fraction)?;
+            number.fraction = &input[fraction..end];
+        }
+        if let Some(b'e' | b'E') = input.get(end) {
+            let exponent = end + 1;
+            let signed = matches!(input.get(exponent), Some(b'+' | b'-'));
+            end = self.digits(exponent + usize::from(signed))?;
+            number.exponent = &input[exponent..end];
+        }
+        self.at = end;
         if number.is_canonical() {
             return Ok(());
         }
-        self.tape.text.extend_from_slice(&self.input[self.copied..start]);
-        self.copied = self.at;
+        self.tape.text.extend_from_slice(&input[self.copied..start]);
+        self.copied = end;
         number.write(start, self.limits, &mut self.tape.text)
     }
 
-    fn exponent(&mut self) -> Result<Run> {
-        let start = self.at;
-        self.eat(|byte| byte == b'+' || byte == b'-');
-        let end = self.digits()?.end;
-        Ok(Run { start, end })
-    }
-
-    #[inline(always)]
-    fn eat(&mut self, wanted: impl Fn(u8) -> bool) -> bool {
-        let there = self.peek().is_some_and(wanted);
-        self.at += usize::from(there);
-        there
-    }
-
-    /// Reads one digit or more.
+    /// Returns the end of the digits that begin at `start`, of which there must be one.
     #[inline]
-    fn digits(&mut self) -> Result<Run> {
-        let start = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        if self.at == start {
+    fn digits(&mut self, start: usize) -> Result<usize> {
+        let rest = self.input.get(start..).unwrap_or_default();
+        let count = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if count == 0 {
+            self.at = start;
             return Err(self.malformed("expected a digit"));
         }
-        Ok(Run { start, end: self.at })
-    }
-}
-
-/// A piece of the input.
-#[derive(Copy, Clone, Default)]
-struct Run {
-    start: usize,
-    end: usize,
-}
-
-impl Run {
-    fn slice(self, input: &[u8]) -> &[u8] {
-        &input[self.start..self.end]
+        Ok(start + count)
     }
 }

@@ -13,7 +13,7 @@
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -23,6 +23,9 @@ use crate::{install, shell};
 
 /// A block of a newcomer's first ten minutes takes seconds.
 const BLOCK_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// A server that was asked to stop lets its holders finish; past this it is killed.
+const END_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Runs every block.
 pub(crate) fn run() -> Result<()> {
@@ -55,7 +58,7 @@ pub(crate) fn blocks() -> Result<()> {
 fn pages() -> Result<Vec<PathBuf>> {
     let list =
         ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "README.md", "docs"];
-    let names = shell::read(shell::command("git", &list))?;
+    let names = shell::read(shell::git(&list))?;
     let pages = names.split('\0').filter(|name| name.ends_with(".md"));
     Ok(pages.map(|name| shell::root().join(name)).filter(|page| page.is_file()).collect())
 }
@@ -108,10 +111,10 @@ impl Session {
     fn shell(&mut self, script: &str) -> Result<()> {
         let output = self.folder.path().join(".output");
         let file = File::create(&output)?;
-        let mut shell = Command::new("bash");
-        shell.args(["-euo", "pipefail", "-c", script]).current_dir(self.folder.path());
+        let mut shell = shell::command("bash", &["-euo", "pipefail", "-c", script]);
+        shell.current_dir(self.folder.path());
         shell.env("PATH", search_path()?).env("HOME", self.folder.path());
-        shell.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file).process_group(0);
+        shell.stdout(file.try_clone()?).stderr(file).process_group(0);
         let mut child = shell.spawn().context("cannot start bash")?;
         let status = wait(&mut child);
         self.started.push(child);
@@ -125,12 +128,26 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         for child in &self.started {
-            // The group outlives its shell when the block started a server.
-            let group = format!("-{}", child.id());
-            let _ =
-                Command::new("kill").args(["-TERM", "--", &group]).stderr(Stdio::null()).status();
+            // The group outlives its shell when the block started a server; the next page wants its port.
+            let deadline = Instant::now() + END_TIME_MAX;
+            let mut lives = has_group("-TERM", child.id());
+            while lives && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(20));
+                lives = has_group("-0", child.id());
+            }
+            if lives {
+                has_group("-KILL", child.id());
+            }
         }
     }
+}
+
+/// Sends `signal` to the process group and says whether anything was left to take it.
+fn has_group(signal: &str, id: u32) -> bool {
+    let group = format!("-{id}");
+    let mut kill = shell::command("kill", &[signal, "--", &group]);
+    let status = kill.stderr(Stdio::null()).status();
+    status.is_ok_and(|status| status.success())
 }
 
 fn wait(child: &mut Child) -> Result<ExitStatus> {

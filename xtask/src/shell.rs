@@ -43,6 +43,11 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
     command(cargo, arguments)
 }
 
+/// Git on this repository, whoever owns its files.
+pub(crate) fn git(arguments: &[&str]) -> Command {
+    command("git", &[&["-c", "safe.directory=*"], arguments].concat())
+}
+
 /// Runs `command` to its end with its output shown.
 pub(crate) fn show(mut command: Command) -> Result<()> {
     let line = line(&command);

@@ -34,7 +34,8 @@ fn owned(tree: &Tree) -> BTreeMap<String, &'static str> {
         };
         for literal in file.rust.iter().flat_map(|rust| &rust.literals) {
             // A plain word such as `operation` means many things; a compound name means one.
-            let compound = literal.text.contains(['-', '_', '.']) && !literal.text.contains(' ');
+            let compound =
+                literal.text.contains(['-', '_', '.', '/', ':']) && !literal.text.contains(' ');
             if compound && !file.is_test_line(literal.line) {
                 names.insert(literal.text.to_ascii_lowercase(), *owner);
             }

@@ -3,11 +3,14 @@
 //! A rule is a pure function of the [`tree::Tree`], so every rule is tested on a few lines of made-up source.
 
 mod attributes;
+mod errors;
 mod fences;
 mod goldens;
 mod lifts;
 mod links;
 mod literals;
+mod manifests;
+mod names;
 mod rooms;
 mod rust;
 mod shape;
@@ -39,7 +42,10 @@ const RULES: &[Rule] = &[
     ("root", shape::root),
     ("length", shape::length),
     ("function", shape::function),
+    ("module-doc", shape::module_doc),
     ("whitespace", shape::whitespace),
+    ("name", names::names),
+    ("manifest", manifests::manifests),
     ("unfinished", words::unfinished),
     ("machine-path", words::machine_path),
     ("reason", attributes::reason),
@@ -49,6 +55,7 @@ const RULES: &[Rule] = &[
     ("room", rooms::room),
     ("literal", literals::once),
     ("golden", goldens::golden),
+    ("error-page", errors::pages),
     ("link", links::links),
     ("fence", fences::fences),
 ];

@@ -103,6 +103,13 @@ fn body(code: &str, start: usize) -> Option<std::ops::Range<usize>> {
     }
 }
 
+/// A file says first what it is.
+pub(super) fn module_doc(tree: &Tree) -> Vec<Finding> {
+    let says = "a file begins by saying what it is: `//! …`";
+    let silent = tree.rust().filter(|(file, _)| !file.text.starts_with("//! "));
+    silent.map(|(file, _)| Finding::new(&file.path, 1, says)).collect()
+}
+
 /// No white space at the end of a line, a line feed at the end of the file, no carriage returns.
 pub(super) fn whitespace(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -151,6 +158,12 @@ mod tests {
             |lines: usize| format!("fn a(x: [u8; 3]) {{\n{}}}\n", "    x();\n".repeat(lines - 2));
         let nested = format!("trait T {{\n    fn b();\n}}\n{}", text(71));
         assert_eq!(places(function, &[("a.rs", &text(70)), ("b.rs", &nested)]), ["b.rs:4"]);
+    }
+
+    #[test]
+    fn a_file_that_does_not_say_what_it_is_is_found() {
+        let files = [("a.rs", "//! A.\n"), ("b.rs", "use a;\n")];
+        assert_eq!(places(module_doc, &files), ["b.rs:1"]);
     }
 
     #[test]

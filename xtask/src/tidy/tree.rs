@@ -63,7 +63,7 @@ impl Tree {
     pub(super) fn read() -> Result<Self> {
         let list =
             ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
-        let names = shell::read(shell::command("git", &list))?;
+        let names = shell::read(shell::git(&list))?;
         let mut files = Vec::new();
         for name in names.split('\0').filter(|name| !name.is_empty()) {
             let path = shell::root().join(name);

@@ -59,7 +59,9 @@ impl Engine {
         not_after: Option<Timestamp>,
     ) -> bool {
         let store = Arc::clone(&self.inner.store);
-        match store.release(id.clone(), ask.clone()).await {
+        let (id, ask) = (id.clone(), ask.clone());
+        let until = self.now().after(Duration::from_secs(5));
+        match self.owned_until(until, async move { store.release(id, ask).await }).await {
             Ok(Released { answer: ReleaseAnswer::Stored | ReleaseAnswer::Already, .. }) => true,
             Ok(Released { answer: ReleaseAnswer::NotHeld, now }) => {
                 not_after.is_none_or(|not_after| now > not_after)

@@ -166,7 +166,9 @@ impl Engine {
                 Ok(Claimed { answer, now }) => {
                     self.inner.time.saw(now, sent);
                     guard.disarm();
-                    return Ok(self.answered(call, answer, sent));
+                    // A repeat may be answered "yours" long after the grant: the holder believes in
+                    // its lease from before the first time it was asked for.
+                    return Ok(self.answered(call, answer, began));
                 }
                 Err(error) => {
                     count(&self.inner.counters.store_errors);

@@ -21,10 +21,16 @@ use crate::{
     telemetry::count,
 };
 
+/// How long the task stays while nothing is held.
+const IDLE: Duration = Duration::from_secs(10);
+
 #[derive(Debug, Default)]
 pub(super) struct Heartbeat {
     beats: Mutex<Beats>,
-    changed: Notify,
+    /// An earlier renewal is due than before.
+    earlier: Notify,
+    /// Nothing is held.
+    empty: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -80,13 +86,13 @@ impl Heartbeat {
     /// Waits until nothing is held.
     pub(super) async fn drained(&self) {
         loop {
-            let changed = self.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
+            let empty = self.empty.notified();
+            tokio::pin!(empty);
+            empty.as_mut().enable();
             if self.len() == 0 {
                 return;
             }
-            changed.await;
+            empty.await;
         }
     }
 
@@ -104,7 +110,7 @@ impl Heartbeat {
         drop(state);
         drop(beats);
         if first {
-            self.changed.notify_waiters();
+            self.earlier.notify_waiters();
         }
     }
 
@@ -157,36 +163,37 @@ impl Engine {
         drop(state);
         drop(beats);
         if last {
-            heartbeat.changed.notify_waiters();
+            heartbeat.empty.notify_waiters();
         }
     }
 
-    /// Renews what is due until nothing has been held for a minute.
+    /// Renews what is due, until nothing was held for a while.
     async fn keep_leases(&self) {
         let heartbeat = &self.inner.heartbeat;
-        let idle = Duration::from_secs(60);
         loop {
-            let changed = heartbeat.changed.notified();
-            tokio::pin!(changed);
-            changed.as_mut().enable();
+            let earlier = heartbeat.earlier.notified();
+            tokio::pin!(earlier);
+            earlier.as_mut().enable();
             let (next, holders) = {
-                let mut beats = heartbeat.lock();
-                let next = beats.due.first_key_value().map(|(place, _)| place.0);
-                if beats.holders == 0 && self.inner.closing.is_cancelled() {
-                    beats.running = false;
-                    return;
-                }
-                (next, beats.holders)
+                let beats = heartbeat.lock();
+                (beats.due.first_key_value().map(|(place, _)| place.0), beats.holders)
             };
-            let until = next.unwrap_or_else(|| self.now().after(idle));
-            tokio::select! {
-                () = changed => {}
-                () = self.inner.clock.sleep_until(until) => {}
-                () = self.inner.closing.cancelled(), if holders == 0 => {}
-            }
+            let until = next.unwrap_or_else(|| self.now().after(IDLE));
+            let woken = tokio::select! {
+                () = earlier => true,
+                () = self.inner.clock.sleep_until(until) => false,
+                () = self.inner.closing.cancelled(), if holders == 0 => false,
+            };
             let due = heartbeat.take_due(self.now());
             if !due.is_empty() {
                 self.renew_all(due).await;
+            } else if !woken {
+                let mut beats = heartbeat.lock();
+                if beats.holders == 0 {
+                    // The next holder starts the task again.
+                    beats.running = false;
+                    return;
+                }
             }
         }
     }

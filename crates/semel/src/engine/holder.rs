@@ -180,7 +180,7 @@ impl Holder {
     ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         self.ended = true;
         let (engine, beat) = self.parts();
-        engine.doubt(beat, Arc::clone(&self.policy), reason.into())
+        engine.doubt(beat, &self.policy, reason)
     }
 }
 
@@ -257,11 +257,9 @@ impl Drop for Holder {
             return;
         }
         let reason = if std::thread::panicking() { "panicked" } else { "dropped" };
-        let policy = Arc::clone(&self.policy);
-        let doubt = engine.clone().doubt(Arc::clone(&beat), policy, reason.into());
         // Without a runtime the lease ends by itself, and `on_lost` decides.
         if tokio::runtime::Handle::try_current().is_ok() {
-            engine.inner.tasks.spawn(doubt);
+            drop(engine.doubt(beat, &self.policy, reason));
         } else {
             engine.end_beat(&beat);
         }

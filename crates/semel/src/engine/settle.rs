@@ -1,6 +1,6 @@
 //! Storing the end of a run, again and again to a bound, in a task of the engine.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use super::{Engine, heartbeat::Beat, holder::Ended};
 use crate::{
@@ -89,25 +89,31 @@ impl Engine {
         })
     }
 
-    /// Stores that nobody can tell whether the effect happened, by the operation's `on_lost`.
-    pub(super) async fn doubt(
-        self,
+    /// Stores that nobody can tell whether the effect happened, by the operation's `on_lost`. The
+    /// task is begun before this returns its future.
+    pub(super) fn doubt(
+        &self,
         beat: Arc<Beat>,
-        policy: Arc<Policy>,
-        reason: Box<str>,
-    ) -> Result<(), Error> {
+        policy: &Policy,
+        reason: &str,
+    ) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send>> {
         match policy.on_lost {
             OnLost::Hold => {
                 let kind = FinishKind::Unknown;
-                self.finish(beat, &policy, kind, None, Some(&reason)).await.map(|_| ())
+                let finished = self.finish(beat, policy, kind, None, Some(reason));
+                Box::pin(async move { finished.await.map(|_| ()) })
             }
-            OnLost::Rerun => self.give_back(beat, &policy, true, &reason).await,
-            OnLost::Reconcile => self.end_lease(beat, &policy).await,
+            OnLost::Rerun => Box::pin(self.give_back(beat, policy, true, reason)),
+            OnLost::Reconcile => Box::pin(self.end_lease(beat, policy)),
         }
     }
 
     /// Ends the lease now, so that the next claim takes over and asks first.
-    async fn end_lease(&self, beat: Arc<Beat>, policy: &Policy) -> Result<(), Error> {
+    fn end_lease(
+        &self,
+        beat: Arc<Beat>,
+        policy: &Policy,
+    ) -> impl Future<Output = Result<(), Error>> + Send + 'static + use<> {
         let engine = self.clone();
         let give_up = self.now().after(policy.store_for);
         self.detached(Arc::clone(&beat), async move {
@@ -123,7 +129,6 @@ impl Engine {
             engine.inner.waiters.wake_one(&beat.permit.id);
             renewed.map(|_| ()).map_err(|error| engine.not_stored(error))
         })
-        .await
     }
 
     fn conflict(&self, beat: &Beat) {

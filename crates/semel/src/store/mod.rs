@@ -7,7 +7,7 @@
 //! Rules that hold for every verb of every store:
 //!
 //! - An answer is given only when what it says is durable, as far as the store's
-//!   [`Durability`](capability::Durability) goes.
+//!   [`Durability`] goes.
 //! - Time is the store's, read when it decides.
 //! - A repeat by the same token (for [`Store::resolve`]: by the same id) changes nothing.
 //! - An error of a kind that [is definite](crate::error::StoreErrorKind::is_definite) says that

@@ -14,7 +14,7 @@ enum Tree {
     Number(i64, i32),
     Text(String),
     Array(Vec<Self>),
-    Object(BSelfMap<String, Tree>),
+    Object(BTreeMap<String, Self>),
 }
 
 fn number(mut mantissa: i64, mut exponent: i32) -> Tree {

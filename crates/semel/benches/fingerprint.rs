@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             ("compact", compact(bytes)),
             ("pretty", pretty(&compact(bytes))?),
             ("numbers", numbers(bytes)),
-            ("text", text(bytes)),
+            ("prose", prose(bytes)),
         ] {
             let (ours, theirs) = measure(body.as_bytes())?;
             lines.push(Line { size, shape, bytes: body.len(), ours, theirs });
@@ -118,16 +118,17 @@ fn numbers(bytes: usize) -> String {
     text
 }
 
-fn text(bytes: usize) -> String {
-    let mut text = String::from("{");
+/// Messages in a language with letters beyond ASCII, with escapes.
+fn prose(bytes: usize) -> String {
+    let words = "Übermorgen kommt der Händler — \\u00fcber die Brücke.\\nDann nicht mehr.";
+    let mut text = String::from("[");
     let mut nth = 0;
-    while text.len() < bytes.saturating_sub(100) || nth == 0 {
+    while text.len() < bytes.saturating_sub(120) || nth == 0 {
         let lead = if nth == 0 { "" } else { "," };
-        let words = "Übermorgen kommt der Händler — \\u00fcber die Brücke.\\nDann nicht mehr.";
-        let _ = write!(text, r#"{lead}"paragraph {}":"{words}""#, nth * 7_919 % 100_003);
+        let _ = write!(text, r#"{lead}{{"to":{nth},"subject":"Nachricht","text":"{words}"}}"#);
         nth += 1;
     }
-    text.push('}');
+    text.push(']');
     text
 }
 

@@ -62,7 +62,7 @@ impl Feed {
             }
             CommandBody::Json(text) => {
                 self.tag(b'J');
-                self.media_type(json_type(command.media_type));
+                self.json_type(command.media_type);
                 self.json(plan, text)?;
             }
             CommandBody::Multipart(parts) => {
@@ -129,6 +129,17 @@ impl Feed {
         }
     }
 
+    /// Adds the essence of a JSON type; `text/json` and a missing type are other words for `application/json`.
+    fn json_type(&mut self, media_type: &str) {
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        let other = |word: &str| essence.eq_ignore_ascii_case(word);
+        if ["", "application/json", "text/json"].into_iter().any(other) {
+            self.bytes(b"application/json");
+        } else {
+            self.media_type(essence);
+        }
+    }
+
     /// Adds a media type without the blanks outside of quotes, its essence and parameter names in lower case.
     fn media_type(&mut self, text: &str) {
         let mut plain = String::with_capacity(text.len());
@@ -173,15 +184,6 @@ impl Feed {
         };
         Fingerprint::new(plan.id(), digest)
     }
-}
-
-/// `text/json` and a missing type are other words for `application/json`.
-fn json_type(media_type: &str) -> &str {
-    let essence = media_type.split(';').next().unwrap_or_default().trim();
-    let plain = essence.is_empty()
-        || essence.eq_ignore_ascii_case("application/json")
-        || essence.eq_ignore_ascii_case("text/json");
-    if plain { "application/json" } else { essence }
 }
 
 fn without_blanks(mut value: &[u8]) -> &[u8] {

@@ -13,14 +13,15 @@ use super::parser::{Inside, Parser, Result, Steps};
 pub(super) struct Member {
     prefix: Prefix,
     pub(super) segment: Segment,
-    name: Place,
+    /// None for an element.
+    name: Option<Place>,
     /// The included pointer that ends here.
     pub(super) included: Option<u32>,
     pub(super) excluded: bool,
 }
 
 /// Where the name is found: in the input if it is canonical there, else in the text.
-#[derive(Copy, Clone, Eq, PartialEq)]
+#[derive(Copy, Clone)]
 struct Place {
     start: u32,
     len: u32,
@@ -31,23 +32,24 @@ struct Place {
 impl Member {
     /// Returns the segment without the name: behind two quotes and a colon, or all of an element.
     pub(super) fn value(&self) -> Segment {
-        let lead = if self.name.start == Place::NONE.start { 0 } else { self.name.len + 3 };
+        let lead = self.name.map_or(0, |name| name.len + 3);
         Segment { start: self.segment.start + lead, ..self.segment }
     }
-}
 
-impl Member {
     /// Compares two members by name.
     #[inline]
     fn compare(&self, other: &Self, input: &[u8], text: &[u8]) -> Ordering {
-        let rest = || self.name.name(input, text).compare_rest(other.name.name(input, text));
-        self.prefix.cmp(&other.prefix).then_with(rest)
+        let order = self.prefix.cmp(&other.prefix);
+        match (self.name, other.name) {
+            (Some(one), Some(other)) if order.is_eq() => {
+                one.name(input, text).compare_rest(other.name(input, text))
+            }
+            _ => order,
+        }
     }
 }
 
 impl Place {
-    const NONE: Self = Self { start: u32::MAX, len: 0, in_text: false, escaped: false };
-
     #[inline]
     fn name<'t>(self, input: &'t [u8], text: &'t [u8]) -> Name<'t> {
         let from = if self.in_text { text } else { input };
@@ -78,7 +80,7 @@ impl Parser<'_> {
             return Err(self.malformed("expected a colon"));
         }
         self.at += 1;
-        self.begin(start, place)
+        self.begin(start, Some(place))
     }
 
     /// Begins an element of an array.
@@ -88,19 +90,17 @@ impl Parser<'_> {
             return Ok(());
         }
         self.space();
-        self.begin(self.here(), Place::NONE)
+        self.begin(self.here(), None)
     }
 
     #[inline]
-    fn begin(&mut self, start: usize, name: Place) -> Result<()> {
+    fn begin(&mut self, start: usize, name: Option<Place>) -> Result<()> {
         self.member_count += 1;
         if self.member_count > self.limits.members {
             return Err(FingerprintError::TooManyMembers { limit: self.limits.members });
         }
-        let prefix = match name {
-            Place { start: u32::MAX, .. } => Prefix::NONE,
-            name => name.name(self.input, &self.tape.text).prefix(),
-        };
+        let name_of = |place: Place| place.name(self.input, &self.tape.text);
+        let prefix = name.map_or(Prefix::NONE, |place| name_of(place).prefix());
         let first = offset(self.tape.composites.len());
         let segment = Segment { start: offset(start), end: 0, first };
         let mut member = Member { prefix, segment, name, included: None, excluded: false };
@@ -116,16 +116,15 @@ impl Parser<'_> {
     }
 
     /// Goes one step along the pointers.
-    fn steps(&self, name: Place) -> Steps {
-        let Some(frame) = self.frames.last() else {
-            return Steps::default();
-        };
+    fn steps(&self, name: Option<Place>) -> Steps {
+        let Some(frame) = self.frames.last() else { return Steps::default() };
         let nth;
-        let name = if frame.inside == Inside::PointedArray {
-            nth = (self.members.len() - frame.base).to_string();
-            nth.as_bytes()
-        } else {
-            name.name(self.input, &self.tape.text).text
+        let name = match name {
+            Some(place) => place.name(self.input, &self.tape.text).text,
+            None => {
+                nth = (self.members.len() - frame.base).to_string();
+                nth.as_bytes()
+            }
         };
         Steps {
             include: frame.include.map_or(Step::Off, |node| self.include.member(node, name)),

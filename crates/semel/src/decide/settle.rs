@@ -50,6 +50,11 @@ pub struct ReleaseAsk {
     pub remember_for: Duration,
 }
 
+impl ReleaseAsk {
+    /// The largest reason of a release or a [`Finish`], in bytes.
+    pub const REASON_MAX: usize = 255;
+}
+
 /// What a write after a claim meets.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Settle {

@@ -4,7 +4,7 @@
 //! is lost with the process too. It is bounded by a number of records and refuses new ones past it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -16,7 +16,8 @@ use super::{
     capability::{
         AuditKind, AuditRow, Capabilities, Counts, Filter, Inspect, Sweep, SweepBudget, Swept,
     },
-    within_batch, within_bounds,
+    claims_within_bounds, finish_within_bounds, release_within_bounds, resolution_within_bounds,
+    within_batch,
 };
 use crate::{
     clock::{Clock, HostTime, SystemClock, Timestamp},
@@ -99,14 +100,10 @@ impl Store for MemoryStore {
     }
 
     async fn claim(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
-        within_batch(asks.len())?;
+        claims_within_bounds(&asks)?;
         let (mut inner, now) = self.lock();
-        asks.iter()
-            .map(|ask| {
-                let answer = inner.claim(ask, now, self.records_max)?;
-                Ok(Claimed { answer, now })
-            })
-            .collect()
+        inner.has_room(&asks, now, self.records_max)?;
+        Ok(asks.iter().map(|ask| Claimed { answer: inner.claim(ask, now), now }).collect())
     }
 
     async fn renew(&self, renewals: Vec<Renew>) -> Result<Vec<Renewed>, StoreError> {
@@ -125,7 +122,7 @@ impl Store for MemoryStore {
     }
 
     async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
-        within_bounds(finish.outcome.as_ref())?;
+        finish_within_bounds(&finish, Outcome::BODY_MAX)?;
         let (mut inner, now) = self.lock();
         let seen = inner.records.get(&permit.id);
         match decide::complete(seen, permit.token, permit.fence, &finish, now) {
@@ -145,6 +142,7 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, id: IntentId, ask: ReleaseAsk) -> Result<Released, StoreError> {
+        release_within_bounds(&ask)?;
         let (mut inner, now) = self.lock();
         let answer = match decide::release(inner.records.get(&id), &ask, now) {
             Settle::Already => ReleaseAnswer::Already,
@@ -170,6 +168,7 @@ impl Store for MemoryStore {
         ask: ResolveAsk,
         actor: Actor,
     ) -> Result<Resolution, StoreError> {
+        resolution_within_bounds(&ask, &actor, Outcome::BODY_MAX)?;
         let (mut inner, now) = self.lock();
         Ok(match decide::resolve(inner.records.get(&id), &ask, now) {
             ResolveDecision::Already => Resolution::Already,
@@ -188,21 +187,23 @@ impl Store for MemoryStore {
 }
 
 impl Inner {
-    fn claim(
-        &mut self,
-        ask: &Ask,
-        now: Timestamp,
-        records_max: usize,
-    ) -> Result<ClaimAnswer, StoreError> {
+    /// Refuses a batch that would not fit, so that a batch that fails has written nothing.
+    fn has_room(&self, asks: &[Ask], now: Timestamp, records_max: usize) -> Result<(), StoreError> {
+        let new = |ask: &&Ask| !self.records.contains_key(&ask.id) && now <= ask.not_after;
+        let new: HashSet<_> = asks.iter().filter(new).map(|ask| &ask.id).collect();
+        if !new.is_empty() && self.records.len() + new.len() > records_max {
+            return Err(StoreError::new(
+                StoreErrorKind::Full,
+                "the memory store holds as many records as it may; sweep it or raise the bound",
+            ));
+        }
+        Ok(())
+    }
+
+    fn claim(&mut self, ask: &Ask, now: Timestamp) -> ClaimAnswer {
         let seen = self.records.get(&ask.id);
-        Ok(match decide::claim(seen, ask, now) {
+        match decide::claim(seen, ask, now) {
             Decision::Grant(grant) => {
-                if seen.is_none() && self.records.len() >= records_max {
-                    return Err(StoreError::new(
-                        StoreErrorKind::Full,
-                        "the memory store holds as many records as it may; sweep it or raise the bound",
-                    ));
-                }
                 let next = decide::grant(seen, ask, grant, self.floor, now);
                 let permit = next.permit();
                 self.put(next);
@@ -228,7 +229,7 @@ impl Inner {
                 permit: record.permit(),
                 grant: None,
             }),
-        })
+        }
     }
 
     fn put(&mut self, record: Record) {

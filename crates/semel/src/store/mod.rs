@@ -12,10 +12,13 @@
 //! - A repeat by the same token (for [`Store::resolve`]: by the same id) changes nothing.
 //! - An error of a kind that [is definite](crate::error::StoreErrorKind::is_definite) says that
 //!   nothing was written; any other error says nothing.
+//! - What breaks a bound is refused as `Invalid` with nothing written: [`claims_within_bounds`] and its
+//!   siblings say what does.
 //! - Batches are answered in the order asked, decided item by item, and bounded by
 //!   [`BATCH_MAX`]; a batch that is too large is refused whole as `Invalid`.
 //! - Dropping the future of a verb neither undoes nor repeats it.
 
+mod bounds;
 pub mod capability;
 pub mod memory;
 
@@ -23,13 +26,18 @@ use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 
-pub use self::capability::{Capabilities, Durability};
+pub use self::{
+    bounds::{
+        claims_within_bounds, finish_within_bounds, release_within_bounds,
+        resolution_within_bounds, within_batch, within_bounds,
+    },
+    capability::{Capabilities, Durability},
+};
 use crate::{
     clock::Timestamp,
     decide::{Ask, Finish, Grant, Refusal, ReleaseAsk, Resolution, ResolveAsk},
-    error::{StoreError, StoreErrorKind},
+    error::StoreError,
     key::IntentId,
-    outcome::Outcome,
     record::{Fence, Permit, Record, Token},
 };
 
@@ -140,10 +148,17 @@ pub struct Reading {
 /// Who resolves an intent, and why: kept in the audit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Actor {
-    /// Who, at most 255 bytes.
+    /// Who, at most [`Actor::NAME_MAX`] bytes.
     pub name: Box<str>,
-    /// Why, at most 1,000 bytes.
+    /// Why, at most [`Actor::NOTE_MAX`] bytes.
     pub note: Box<str>,
+}
+
+impl Actor {
+    /// The largest name, in bytes.
+    pub const NAME_MAX: usize = 255;
+    /// The largest note, in bytes.
+    pub const NOTE_MAX: usize = 1_000;
 }
 
 /// The six verbs every store offers.
@@ -184,28 +199,4 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         ask: ResolveAsk,
         actor: Actor,
     ) -> Result<Resolution, StoreError>;
-}
-
-/// Refuses a batch that is too large.
-///
-/// # Errors
-///
-/// Returns an error of kind `Invalid` past [`BATCH_MAX`].
-pub fn within_batch(items: usize) -> Result<(), StoreError> {
-    if items > BATCH_MAX {
-        return Err(StoreError::new(StoreErrorKind::Invalid, "the batch has too many items"));
-    }
-    Ok(())
-}
-
-/// Refuses an outcome that breaks a bound.
-///
-/// # Errors
-///
-/// Returns an error of kind `Invalid` that names the bound.
-pub fn within_bounds(outcome: Option<&Outcome>) -> Result<(), StoreError> {
-    match outcome.and_then(Outcome::broken_bound) {
-        Some(bound) => Err(StoreError::new(StoreErrorKind::Invalid, bound)),
-        None => Ok(()),
-    }
 }

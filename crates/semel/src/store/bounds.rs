@@ -1,0 +1,99 @@
+//! The bounds that every store checks before it writes anything.
+
+use super::{Actor, BATCH_MAX};
+use crate::{
+    decide::{Ask, Finish, ReleaseAsk, ResolveAsk, Verdict},
+    error::{StoreError, StoreErrorKind},
+    outcome::{Body, Outcome},
+};
+
+/// Refuses a batch that is too large.
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` past [`BATCH_MAX`].
+pub fn within_batch(items: usize) -> Result<(), StoreError> {
+    check(items <= BATCH_MAX, "the batch has too many items")
+}
+
+/// Refuses a batch of claims that is too large, or one of whose items breaks a bound.
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` that names the bound.
+pub fn claims_within_bounds(asks: &[Ask]) -> Result<(), StoreError> {
+    within_batch(asks.len())?;
+    for ask in asks {
+        let claimed_by = ask.claimed_by.as_ref().map_or(0, |text| text.len());
+        check(claimed_by <= Ask::CLAIMED_BY_MAX, "claimed_by is too long")?;
+        check(ask.older.len() <= Ask::OLDER_MAX, "the claim has too many older fingerprints")?;
+    }
+    Ok(())
+}
+
+/// Refuses an outcome that breaks a bound of [`Outcome`].
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` that names the bound.
+pub fn within_bounds(outcome: Option<&Outcome>) -> Result<(), StoreError> {
+    match outcome.and_then(Outcome::broken_bound) {
+        Some(bound) => Err(StoreError::new(StoreErrorKind::Invalid, bound)),
+        None => Ok(()),
+    }
+}
+
+/// Refuses the end of a run that breaks a bound.
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` that names the bound.
+pub fn finish_within_bounds(finish: &Finish, body_max: usize) -> Result<(), StoreError> {
+    reason(finish.reason.as_deref())?;
+    kept(finish.outcome.as_ref(), body_max)
+}
+
+/// Refuses a release that breaks a bound.
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` that names the bound.
+pub fn release_within_bounds(ask: &ReleaseAsk) -> Result<(), StoreError> {
+    reason(ask.reason.as_deref())
+}
+
+/// Refuses a resolution that breaks a bound.
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` that names the bound.
+pub fn resolution_within_bounds(
+    ask: &ResolveAsk,
+    actor: &Actor,
+    body_max: usize,
+) -> Result<(), StoreError> {
+    check(actor.name.len() <= Actor::NAME_MAX, "the actor's name is too long")?;
+    check(actor.note.len() <= Actor::NOTE_MAX, "the actor's note is too long")?;
+    match &ask.verdict {
+        Verdict::Done(outcome) | Verdict::Failed(outcome) => kept(Some(outcome), body_max),
+        Verdict::NotDone { .. } => Ok(()),
+    }
+}
+
+fn kept(outcome: Option<&Outcome>, body_max: usize) -> Result<(), StoreError> {
+    within_bounds(outcome)?;
+    let body = match outcome.map(|outcome| &outcome.body) {
+        Some(Body::Kept(bytes)) => bytes.len(),
+        Some(Body::NotKept) | None => 0,
+    };
+    check(body <= body_max, "the outcome's body is larger than this store keeps")
+}
+
+fn reason(reason: Option<&str>) -> Result<(), StoreError> {
+    let len = reason.map_or(0, str::len);
+    check(len <= ReleaseAsk::REASON_MAX, "the reason is too long")
+}
+
+fn check(holds: bool, bound: &str) -> Result<(), StoreError> {
+    if holds { Ok(()) } else { Err(StoreError::new(StoreErrorKind::Invalid, bound)) }
+}

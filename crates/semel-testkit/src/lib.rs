@@ -1,1 +1,34 @@
 //! Conformance, faults, clocks and private servers for testing Semel and its stores.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`conformance`] | one function per promise that every store keeps, and the macro that stamps them |
+//! | [`clock`], [`entropy`] | time that moves by hand, chance that replays from a seed |
+//! | [`faults`] | a store that loses calls and answers by script |
+//! | [`history`] | what was done and what was acknowledged, and the checker over it |
+//! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
+//! | [`servers`] | free ports, child processes that cannot outlive the test, a private nginx |
+//!
+//! Nothing here is linked into a release: other crates name this one among their dev-dependencies
+//! alone.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test kit fails by panicking, reads the clock for deadlines and starts tasks"
+)]
+
+pub mod clock;
+pub mod conformance;
+pub mod entropy;
+pub mod faults;
+
+#[doc(inline)]
+pub use self::{
+    clock::ManualClock,
+    conformance::{Fresh, StoreUnderTest},
+    entropy::SeededEntropy,
+    faults::{Fault, FaultyStore, Gate, Verb},
+};

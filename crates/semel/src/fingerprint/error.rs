@@ -105,12 +105,6 @@ pub enum PlanError {
         /// The pointer.
         pointer: String,
     },
-    /// A header has no valid name.
-    #[error("{name:?} is not a header name")]
-    HeaderSyntax {
-        /// The name as given.
-        name: String,
-    },
     /// A header changes between two tries of one intent, or is not the caller's.
     #[error("the header {name} cannot count in a fingerprint: {reason}")]
     HeaderRefused {
@@ -118,6 +112,12 @@ pub enum PlanError {
         name: String,
         /// Why.
         reason: &'static str,
+    },
+    /// A header has no valid name.
+    #[error("{name:?} is not a header name")]
+    HeaderSyntax {
+        /// The name as given.
+        name: String,
     },
     /// A pointer is not a JSON Pointer by RFC 6901.
     #[error(
@@ -158,8 +158,8 @@ impl PlanError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::ExcludesIncluded { .. } => "plan-excludes-included",
-            Self::HeaderSyntax { .. } => "plan-header-syntax",
             Self::HeaderRefused { .. } => "plan-header-refused",
+            Self::HeaderSyntax { .. } => "plan-header-syntax",
             Self::PointerSyntax { .. } => "plan-pointer-syntax",
             Self::SecretId => "plan-secret-id",
             Self::SecretReused { .. } => "plan-secret-reused",

@@ -15,6 +15,7 @@ use super::{Command, Fingerprint, FingerprintError, Limits, PlanError, PlanId};
 /// The version of the canonical form. Whoever changes a byte that is hashed makes a new version and keeps the old.
 const CANONICAL_VERSION: u8 = 1;
 const HEADERS_MAX: usize = 64;
+const HEADER_NAME_CHARS_MAX: usize = 255;
 const SECRET_BYTES_MIN: usize = 16;
 const SECRET_ID_CHARS_MAX: usize = 64;
 
@@ -255,7 +256,7 @@ impl fmt::Debug for Plan {
 
 fn header_name(name: &str) -> Result<String, PlanError> {
     let token = |c: u8| c.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&c);
-    if name.is_empty() || name.len() > 255 || !name.bytes().all(token) {
+    if name.is_empty() || name.len() > HEADER_NAME_CHARS_MAX || !name.bytes().all(token) {
         return Err(PlanError::HeaderSyntax { name: name.to_owned() });
     }
     let name = name.to_ascii_lowercase();

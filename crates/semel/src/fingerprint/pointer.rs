@@ -83,7 +83,7 @@ pub(super) enum Step {
     /// A pointer leads through here.
     On(Node),
     /// The pointer with this index ends here.
-    End(u32),
+    End(u16),
 }
 
 impl Step {
@@ -132,7 +132,7 @@ impl Tree {
         branch.map_or(Step::Off, |branch| branch.to)
     }
 
-    fn insert(&mut self, index: u32, pointer: &str) {
+    fn insert(&mut self, index: u16, pointer: &str) {
         let mut at = 0;
         let mut tokens = pointer.split('/').skip(1).peekable();
         while let Some(token) = tokens.next() {

@@ -16,7 +16,7 @@ pub(super) struct Member {
     /// None for an element.
     name: Option<Place>,
     /// The included pointer that ends here.
-    pub(super) included: Option<u32>,
+    pub(super) included: Option<u16>,
     pub(super) excluded: bool,
 }
 

@@ -14,7 +14,7 @@ pub(super) struct Tape {
     /// The members that count of the composites that are written anew.
     pub(super) segments: Vec<Segment>,
     /// The values that are included, by the index of their pointer.
-    pub(super) included: Vec<(u32, Segment)>,
+    pub(super) included: Vec<(u16, Segment)>,
 }
 
 /// An object or array in the text.
@@ -59,7 +59,7 @@ impl Tape {
         let mut lead = b'{';
         for (pointer, segment) in included {
             out.extend_from_slice(&[lead, b'"']);
-            out.extend_from_slice(&super::escaped(pointers[index(pointer)].as_bytes()));
+            out.extend_from_slice(&super::escaped(pointers[usize::from(pointer)].as_bytes()));
             out.extend_from_slice(b"\":");
             self.write(segment, out);
             lead = b',';

@@ -28,6 +28,7 @@ const STEPS: &[Step] = &[
     ("arrows", arrows::run),
     ("deny", deny),
     ("clippy", clippy),
+    ("fuzz", fuzz),
     ("doc", doc),
     ("test", || test::run(&test::Arguments::default())),
     ("docs-test", docs::blocks),
@@ -94,7 +95,8 @@ fn close(verdicts: &[(&str, Verdict)]) -> Result<()> {
 
 fn format() -> Result<()> {
     install::component("fmt")?;
-    shell::show(shell::cargo(&["fmt", "--all", "--check"]))
+    shell::show(shell::cargo(&["fmt", "--all", "--check"]))?;
+    shell::show(shell::cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]))
 }
 
 /// Checks the spelling by typos.toml.
@@ -112,6 +114,16 @@ fn clippy() -> Result<()> {
     install::component("clippy")?;
     let whole = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shell::show(shell::cargo(&whole))
+}
+
+/// Checks that the fuzz targets still fit the code; running them is for a nightly compiler and more time.
+fn fuzz() -> Result<()> {
+    let manifest =
+        ["clippy", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--", "-D", "warnings"];
+    let mut targets = shell::cargo(&manifest);
+    // Nothing is linked by a check: any file that exists saves compiling the fuzzer's C++.
+    targets.env("CUSTOM_LIBFUZZER_PATH", shell::root().join("fuzz/Cargo.toml"));
+    shell::show(targets)
 }
 
 fn doc() -> Result<()> {

@@ -8,7 +8,10 @@ use super::tree::Tree;
 use crate::shell;
 
 /// Code that writes bytes for later versions to read, and where its goldens lie.
-const CODECS: &[(&str, &str)] = &[("crates/semel/src/codec.rs", "crates/semel/src/testdata/")];
+const CODECS: &[(&str, &str)] = &[
+    ("crates/semel/src/codec.rs", "crates/semel/src/testdata/"),
+    ("crates/semel/src/fingerprint/mod.rs", "crates/semel/src/fingerprint/testdata/"),
+];
 
 /// Goldens exist, are named by a test, and those of the last release are unchanged.
 pub(super) fn golden(tree: &Tree) -> Vec<Finding> {

@@ -113,8 +113,9 @@ pub(super) fn module_doc(tree: &Tree) -> Vec<Finding> {
 /// No white space at the end of a line, a line feed at the end of the file, no carriage returns.
 pub(super) fn whitespace(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let exempt =
-        |file: &&File| file.path.contains("/testdata/") || file.path.starts_with("LICENSE-");
+    let exempt = |file: &&File| {
+        ["/testdata/", "fuzz/corpus/", "LICENSE-"].iter().any(|part| file.path.contains(part))
+    };
     for file in tree.files.iter().filter(|file| !exempt(file)) {
         for (index, line) in file.text.split('\n').enumerate() {
             if line.ends_with([' ', '\t', '\r']) {

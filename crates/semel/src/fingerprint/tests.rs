@@ -217,6 +217,8 @@ fn excluded_values_do_not_count() {
     ] {
         differ(&plan, &first, &json(other));
     }
+    let tilde = Plan::new().exclude(["/~01"]).unwrap();
+    assert_eq!(tilde.canonical_json(br#"{"~1":1,"/":2}"#).unwrap(), br#"{"/":2}"#);
     let elements = Plan::new().exclude(["/1", "/3"]).unwrap();
     assert_eq!(elements.canonical_json(b"[ 0, 1 , 2,3 ,4]").unwrap(), b"[0,2,4]");
     assert_eq!(elements.canonical_json(br#"{"3":3,"2":2,"1":1}"#).unwrap(), br#"{"2":2}"#);

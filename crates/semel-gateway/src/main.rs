@@ -1,2 +1,7 @@
 //! The `semel` binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    semel_gateway::cli::main()
+}

@@ -1,0 +1,57 @@
+//! The command line of the `semel` binary.
+
+mod check;
+mod exit;
+mod log;
+mod reference;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::exit::{Exit, Failure};
+
+/// Makes a repeated intent harmless: an idempotency gateway for any HTTP API.
+///
+/// Exit codes: 0 all is well, 1 what was asked was refused or had changed, 2 the command line or the
+/// configuration is wrong, 3 the store could not be asked.
+#[derive(Debug, Parser)]
+#[command(name = "semel", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    log: log::Log,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::Check),
+    Reference(reference::Reference),
+}
+
+/// Reads the command line and does what it says.
+#[must_use]
+pub fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("semel: this is a fault of the program itself, please report it: {panic}");
+    }));
+    let cli = Cli::parse();
+    match cli.log.init().and_then(|()| cli.command.run()) {
+        Ok(exit) => exit.into(),
+        Err(Failure { exit, message }) => {
+            eprintln!("semel: {message}");
+            exit.into()
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<Exit, Failure> {
+        match self {
+            Self::Check(check) => check.run(),
+            Self::Reference(reference) => reference.run(),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Where the log goes: to the standard error, as lines or as JSON.
+
+use std::io::{self, IsTerminal};
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+
+use super::exit::Failure;
+
+#[derive(Args, Debug)]
+pub(super) struct Log {
+    /// What is logged: a level, or targets with levels, such as `info,semel=debug`
+    #[arg(long, global = true, env = "RUST_LOG", default_value = "info", value_name = "FILTER")]
+    log: String,
+    /// Logs one JSON object a line
+    #[arg(long, global = true)]
+    log_json: bool,
+}
+
+impl Log {
+    pub(super) fn init(&self) -> Result<(), Failure> {
+        let filter = EnvFilter::try_new(&self.log)
+            .map_err(|error| Failure::usage(format!("--log {}: {error}", self.log)))?;
+        let lines = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(io::stderr)
+            .with_ansi(io::stderr().is_terminal());
+        let set = if self.log_json { lines.json().try_init() } else { lines.try_init() };
+        set.map_err(|error| Failure::usage(format!("the log cannot be set up: {error}")))
+    }
+}

@@ -1,0 +1,181 @@
+//! What single settings cannot say: names that must exist, things that must agree, and what has no
+//! safe default.
+
+mod files;
+mod operations;
+
+use std::collections::BTreeMap;
+
+use semel::wire;
+
+use super::{
+    Config, ReplayAuth, StoreUrl, TenantConfig, TenantFrom,
+    problem::{ProblemKind, listed, nearest},
+    read::Reading,
+};
+
+/// The most waiters and connections that can be asked for.
+const COUNT_MAX: u32 = 1_000_000;
+
+/// Notes everything that is wrong with a configuration whose settings were read.
+pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
+    tenant(config, reading);
+    replay_auth(config, reading);
+    upstreams(config, reading);
+    store(config, reading);
+    bounds(config, reading);
+    operations::all(config, reading);
+}
+
+/// Notes files and folders that cannot be used.
+pub(super) fn environment(config: &Config, reading: &mut Reading<'_>) {
+    files::all(config, reading);
+}
+
+fn tenant(config: &Config, reading: &mut Reading<'_>) {
+    let Some(tenant) = &config.tenant else {
+        // A table with a problem of its own was told already.
+        if reading.says("tenant") {
+            return;
+        }
+        let message = "no tenant source: say whose keys they are by [tenant] source = \"header\" or \
+                       \"api_key\" with its `header`, or source = \"single_tenant\" if all callers \
+                       may share one space of keys";
+        reading.problem(ProblemKind::Missing, "tenant", message);
+        return;
+    };
+    match (tenant.source, &tenant.header) {
+        (TenantFrom::SingleTenant, Some(_)) => {
+            let message = "`tenant.header` has no meaning with source = \"single_tenant\"";
+            reading.problem(ProblemKind::Conflict, "tenant.header", message);
+        }
+        (TenantFrom::SingleTenant, None) => {}
+        (_, None) => {
+            let message = "`tenant.header` is not set: say which header carries the tenant";
+            reading.problem(ProblemKind::Missing, "tenant.header", message);
+        }
+        (TenantFrom::ApiKey | TenantFrom::Header, Some(_)) => tenant_header(config, tenant, reading),
+    }
+}
+
+fn tenant_header(config: &Config, tenant: &TenantConfig, reading: &mut Reading<'_>) {
+    let Some(header) = &tenant.header else {
+        return;
+    };
+    let credentials = header.as_str() == "authorization";
+    let message = if header.as_str().starts_with(wire::SEMEL_PREFIX) {
+        "`tenant.header` cannot begin with `semel-`: such headers are stripped from every request"
+    } else if config.operation.iter().any(|operation| operation.header.0 == *header) {
+        "`tenant.header` is the header of the key: the tenant must come from the authenticated caller"
+    } else if credentials && tenant.source == TenantFrom::Header {
+        "`tenant.header` cannot be `authorization` with source = \"header\": the credential itself \
+         would be the tenant's name; use source = \"api_key\", which keeps a digest"
+    } else if credentials && !tenant.static_credentials {
+        "`tenant.header` is `authorization`: a refreshed credential would be a new tenant and every \
+         key a new intent; say static_credentials = true if its value never changes for a caller"
+    } else {
+        return;
+    };
+    reading.problem(ProblemKind::Conflict, "tenant.header", message);
+}
+
+fn replay_auth(config: &Config, reading: &mut Reading<'_>) {
+    match &config.replay_auth {
+        Some(ReplayAuth::Ask(_) | ReplayAuth::None) => {}
+        // A table with a problem of its own was told already.
+        None if reading.says("replay_auth") => {}
+        None => {
+            let message = "nobody is asked before an answer from the store is sent, and a key is not \
+                           permission: set `url` in [replay_auth], or replay_auth = \"none\" if \
+                           whoever reaches the gateway as a tenant may see that tenant's answers";
+            reading.problem(ProblemKind::Missing, "replay_auth", message);
+        }
+    }
+}
+
+fn upstreams(config: &Config, reading: &mut Reading<'_>) {
+    if config.upstream.is_empty() && !reading.says("upstream") {
+        let message = "no upstream: add [[upstream]] with a `name` and a `url`";
+        reading.problem(ProblemKind::Missing, "upstream", message);
+    }
+    let mut names = BTreeMap::new();
+    let mut prefixes = BTreeMap::new();
+    for (index, upstream) in config.upstream.iter().enumerate() {
+        let at = |setting: &str| format!("upstream[{index}].{setting}");
+        if names.insert(&upstream.name, index).is_some() {
+            let message = format!("two upstreams are named \"{}\"", upstream.name);
+            reading.problem(ProblemKind::Conflict, &at("name"), message);
+        }
+        if upstream.name.is_empty() || upstream.name.len() > 64 {
+            let message = "`upstream.name` has 1 to 64 bytes";
+            reading.problem(ProblemKind::Value, &at("name"), message);
+        }
+        for prefix in &upstream.prefixes {
+            if !prefix.starts_with('/') {
+                let message = format!("the prefix \"{prefix}\" does not begin with a slash");
+                reading.problem(ProblemKind::Value, &at("prefixes"), message);
+            }
+            if prefixes.insert(prefix, index).is_some() {
+                let message = format!("two upstreams have the prefix \"{prefix}\"");
+                reading.problem(ProblemKind::Conflict, &at("prefixes"), message);
+            }
+        }
+        count(reading, &at("connections"), upstream.connections);
+    }
+    if let Some(name) = &config.default_upstream {
+        known_upstream(config, name, "default_upstream", reading);
+    }
+}
+
+fn known_upstream(config: &Config, name: &str, path: &str, reading: &mut Reading<'_>) {
+    if config.upstream_named(name).is_some() {
+        return;
+    }
+    let names = || config.upstream.iter().map(|upstream| upstream.name.as_str());
+    let hint = match nearest(name, names()) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("there is {}", listed(names())),
+    };
+    let message = format!("there is no upstream \"{name}\"; {hint}");
+    reading.problem(ProblemKind::Unknown, path, message);
+}
+
+fn store(config: &Config, reading: &mut Reading<'_>) {
+    if config.store != StoreUrl::Memory {
+        return;
+    }
+    for (index, operation) in config.operation.iter().enumerate().filter(|(_, o)| o.durable) {
+        let message = format!(
+            "the operation \"{}\" must be durable, and the store `memory:` forgets everything at the \
+             end of the process; use sqlite:PATH, or say durable = false",
+            operation.name
+        );
+        reading.problem(ProblemKind::Conflict, &format!("operation[{index}].durable"), message);
+    }
+}
+
+fn bounds(config: &Config, reading: &mut Reading<'_>) {
+    count(reading, "waiters", config.waiters);
+    count(reading, "sweep_records", config.sweep_records);
+    if let Some(limits) = &config.limits {
+        count(reading, "limits.connections", limits.connections);
+        count(reading, "limits.headers", limits.headers);
+    }
+    if config.admin == Some(config.listen) && config.listen.port() != 0 {
+        let message = "`admin` and `listen` are the same address";
+        reading.problem(ProblemKind::Conflict, "admin", message);
+    }
+    if config.sweep_every.as_millis() < 100 {
+        let message = "`sweep_every` must be at least 100ms";
+        reading.problem(ProblemKind::Value, "sweep_every", message);
+    }
+}
+
+fn count(reading: &mut Reading<'_>, path: &str, value: u32) {
+    if value == 0 || value > COUNT_MAX {
+        let shown = super::read::without_index(path);
+        let message = format!("`{shown}` is {value}; it must lie between 1 and {COUNT_MAX}");
+        reading.problem(ProblemKind::Value, path, message);
+    }
+}
+

@@ -25,11 +25,9 @@ use std::{
 use http::HeaderName;
 use toml::{Spanned, de::DeValue};
 
+pub(crate) use self::schema::Word;
 pub use self::{
-    operation::{
-        Away, Horizons, InProgress, Keep, KeyForm, KeyRule, Late, Mismatch, OldPlan, OnLost,
-        OperationConfig, PointerFrom, ServerError,
-    },
+    operation::{Horizons, OldPlan, OperationConfig},
     problem::{Problem, ProblemKind, Problems},
     reference::{default_file, reference_page},
     secret::Secret,
@@ -138,27 +136,29 @@ settings! {
     }
 }
 
-words! {
-    /// What is believed of the headers in which proxies tell of each other.
-    pub enum Forwarded {
-        /// They are kept and added to.
-        Append = "append",
-        /// They are dropped.
-        Replace = "replace",
-    }
+/// What is believed of the headers in which proxies tell of each other.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Forwarded {
+    /// They are kept and added to.
+    Append,
+    /// They are dropped.
+    Replace,
 }
 
-words! {
-    /// Where the tenant comes from.
-    pub enum TenantFrom {
-        /// A digest of the caller's API key.
-        ApiKey = "api_key",
-        /// A header that a trusted proxy sets.
-        Header = "header",
-        /// Everybody is one tenant.
-        SingleTenant = "single_tenant",
-    }
+words! { Forwarded: Append = "append", Replace = "replace" }
+
+/// Where the tenant comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TenantFrom {
+    /// A digest of the caller's API key.
+    ApiKey,
+    /// A header that a trusted proxy sets.
+    Header,
+    /// Everybody is one tenant.
+    SingleTenant,
 }
+
+words! { TenantFrom: ApiKey = "api_key", Header = "header", SingleTenant = "single_tenant" }
 
 /// Who is asked before anything that comes from the store is sent.
 #[derive(Clone, Debug)]
@@ -238,7 +238,7 @@ impl Config {
     ///
     /// Returns everything that is wrong with it.
     pub fn load(path: &Path) -> Result<Self, Problems> {
-        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&text, path, folder, Files::Checked),
             Err(error) => {

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::exit::{Exit, Failure, say};
-use crate::config::{Config, OperationConfig, Problems, written};
+use crate::config::{Config, OperationConfig, Problems, Word, written};
 
 /// Checks a configuration: every problem at once, with its place
 #[derive(Args, Debug)]
@@ -77,8 +77,8 @@ fn row(config: &Config, operation: &OperationConfig) -> Vec<String> {
         operation.name.to_string(),
         format!("{} {}", methods.join(", "), operation.path),
         config.upstream_of(operation).map_or_else(String::new, |upstream| upstream.name.clone()),
-        operation.key.as_str().to_owned(),
-        operation.on_lost.as_str().to_owned(),
+        operation.key.word().to_owned(),
+        operation.on_lost.word().to_owned(),
         written(operation.replay_for),
         written(operation.remember_for),
     ]

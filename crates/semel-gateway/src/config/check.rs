@@ -54,7 +54,9 @@ fn tenant(config: &Config, reading: &mut Reading<'_>) {
             let message = "`tenant.header` is not set: say which header carries the tenant";
             reading.problem(ProblemKind::Missing, "tenant.header", message);
         }
-        (TenantFrom::ApiKey | TenantFrom::Header, Some(_)) => tenant_header(config, tenant, reading),
+        (TenantFrom::ApiKey | TenantFrom::Header, Some(_)) => {
+            tenant_header(config, tenant, reading)
+        }
     }
 }
 
@@ -178,4 +180,3 @@ fn count(reading: &mut Reading<'_>, path: &str, value: u32) {
         reading.problem(ProblemKind::Value, path, message);
     }
 }
-

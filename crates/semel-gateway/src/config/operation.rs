@@ -5,14 +5,18 @@ use std::time::Duration;
 use http::HeaderName;
 use semel::{
     Policy,
-    decide::{self, Compare},
+    decide::{Compare, OnLost},
     fingerprint::{Plan, PlanError},
     horizon,
+};
+use semel_http::{
+    Away, HeaderRules, InProgress, Keep, KeyForm, KeyRule, Late, Mismatch, Operation, PointerRule,
+    ServerError,
 };
 use toml::{Spanned, de::DeValue};
 
 use super::{
-    read::{Reading, refuse, text, word},
+    read::{Reading, refuse, text},
     schema::{Kind, Value, settings, words},
     secret::Secret,
     span::{Horizon, Size},
@@ -92,8 +96,8 @@ settings! {
         keep_headers: Vec<HeaderName> = [],
         /// Headers of an answer that are not kept.
         drop_headers: Vec<HeaderName> = [],
-        /// Where an answer names the resource that was made: a kind and a JSON Pointer into the body, such as `"payment:/id"`.
-        pointer: Option<PointerFrom>,
+        /// Where an answer names the resource that was made: a kind, and a JSON Pointer into the body or the header `Location`, such as `"payment:/id"` or `"payment:location"`. It is shown when the answer itself is no longer kept.
+        pointer: PointerRule,
         /// Whether it moves money: it must then declare its settlement horizon.
         money: bool = false,
         /// For how long the parts around the operation may still deliver an intent.
@@ -135,100 +139,14 @@ settings! {
     }
 }
 
-words! {
-    /// Whether a key is demanded.
-    pub enum KeyRule {
-        /// A request without a key passes through unprotected.
-        Optional = "optional",
-        /// A request without a key is refused.
-        Required = "required",
-    }
-}
-
-words! {
-    /// How a key is written.
-    pub enum KeyForm {
-        /// Bare or quoted.
-        Lenient = "lenient",
-        /// Quoted.
-        Strict = "strict",
-    }
-}
-
-words! {
-    /// What the next caller meets when a holder was lost.
-    pub enum OnLost {
-        /// The intent becomes unknown.
-        Hold = "hold",
-        /// It is sent again, marked as a question.
-        Reconcile = "reconcile",
-        /// It is sent again.
-        Rerun = "rerun",
-    }
-}
-
-words! {
-    /// What a caller meets while another one with the same key runs.
-    pub enum InProgress {
-        /// 202 and the address to ask.
-        Accepted = "accepted",
-        /// 409 at once.
-        Conflict = "conflict",
-        /// It waits.
-        Wait = "wait",
-    }
-}
-
-words! {
-    /// Which answers are kept.
-    pub enum Keep {
-        /// Every definite one.
-        Definite = "definite",
-        /// Only 2xx and 3xx.
-        SuccessOnly = "success_only",
-    }
-}
-
-words! {
-    /// What an answer of 500 and above means.
-    pub enum ServerError {
-        /// The effect certainly did not happen.
-        Retry = "retry",
-        /// The effect may have happened.
-        Unknown = "unknown",
-    }
-}
-
-words! {
-    /// What happens when the store cannot be asked.
-    pub enum Away {
-        /// 503, and nothing is sent.
-        Closed = "closed",
-        /// The request is sent unprotected.
-        Open = "open",
-    }
-}
-
-words! {
-    /// What a retry after the end of the memory meets.
-    pub enum Late {
-        /// It is refused.
-        Refuse = "refuse",
-        /// It runs.
-        Run = "run",
-    }
-}
-
-/// What other content under a used key meets.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mismatch {
-    /// Key and content together name the intent.
-    NewIntent,
-    /// The kept answer.
-    ReplayFirst,
-    /// A refusal with this status.
-    Status(u16),
-}
+words! { KeyRule: Required = "required", Optional = "optional" }
+words! { KeyForm: Lenient = "lenient", Strict = "strict" }
+words! { OnLost: Hold = "hold", Rerun = "rerun", Reconcile = "reconcile" }
+words! { InProgress: Wait = "wait", Conflict = "conflict", Accepted = "accepted" }
+words! { Keep: Definite = "definite", SuccessOnly = "success_only" }
+words! { ServerError: Unknown = "unknown", Retry = "retry" }
+words! { Away: Closed = "closed", Open = "open" }
+words! { Late: Refuse = "refuse", Run = "run" }
 
 impl Value for Mismatch {
     fn kind() -> Kind {
@@ -236,40 +154,42 @@ impl Value for Mismatch {
     }
 
     fn read(value: &Spanned<DeValue<'_>>, path: &str, reading: &mut Reading<'_>) -> Option<Self> {
-        if value.get_ref().is_str() {
-            let words =
-                &[("new_intent", Self::NewIntent), ("replay_first", Self::ReplayFirst)];
-            return word(value, path, reading, words);
-        }
         let status = value.get_ref().as_integer().and_then(|number| number.as_str().parse().ok());
-        if let Some(status @ (400 | 409 | 422)) = status {
-            return Some(Self::Status(status));
+        match (status, value.get_ref().as_str()) {
+            (Some(status @ (400 | 409 | 422)), _) => return Some(Self::Status(status)),
+            (_, Some("new_intent")) => return Some(Self::NewIntent),
+            (_, Some("replay_first")) => return Some(Self::ReplayFirst),
+            _ => {}
         }
         refuse(value, path, reading, "422, 409, 400, \"new_intent\" or \"replay_first\"");
         None
     }
 }
 
-/// Where an answer names the resource that was made.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PointerFrom {
-    /// What kind of resource it is.
-    pub kind: String,
-    /// The JSON Pointer to its id in the body.
-    pub at: String,
-}
-
-impl Value for PointerFrom {
+impl Value for PointerRule {
     fn kind() -> Kind {
-        Kind::Plain("kind and JSON Pointer")
+        Kind::Plain("kind, and JSON Pointer or \"location\"")
+    }
+
+    fn absent() -> Option<Self> {
+        Some(Self::Named)
     }
 
     fn read(value: &Spanned<DeValue<'_>>, path: &str, reading: &mut Reading<'_>) -> Option<Self> {
-        let must_be = "a kind and a JSON Pointer into the answer's body, such as \"payment:/id\"";
+        let must_be = "a kind and a JSON Pointer into the answer's body, such as \"payment:/id\", or a \
+                       kind and the word location, such as \"payment:location\"";
         text(value, path, reading, must_be, |text| {
-            let (kind, at) = text.split_once(':')?;
-            let fits = (1..=semel::Outcome::POINTER_MAX).contains(&kind.len());
-            (fits && at.starts_with('/')).then(|| Self { kind: kind.into(), at: at.into() })
+            let (kind, from) = text.split_once(':')?;
+            if !(1..=semel::Outcome::POINTER_MAX).contains(&kind.len()) {
+                return None;
+            }
+            match from {
+                "location" => Some(Self::Location { kind: kind.into() }),
+                pointer if pointer.starts_with('/') => {
+                    Some(Self::Body { kind: kind.into(), pointer: pointer.into() })
+                }
+                _ => None,
+            }
         })
     }
 }
@@ -282,14 +202,9 @@ impl OperationConfig {
             Mismatch::ReplayFirst => Compare::ReplayFirst,
             Mismatch::NewIntent | Mismatch::Status(_) => Compare::Strict,
         };
-        let on_lost = match self.on_lost {
-            OnLost::Hold => decide::OnLost::Hold,
-            OnLost::Reconcile => decide::OnLost::Reconcile,
-            OnLost::Rerun => decide::OnLost::Rerun,
-        };
         Policy {
             lease: self.lease,
-            on_lost,
+            on_lost: self.on_lost,
             compare,
             wait: self.wait,
             replay_for: self.replay_for,
@@ -300,6 +215,50 @@ impl OperationConfig {
             durable: self.durable,
             horizons: self.horizons(),
         }
+    }
+
+    /// Returns the operation that the layer protects. `trusted` says whether its upstream is believed
+    /// when it speaks about its effects.
+    ///
+    /// # Errors
+    ///
+    /// Fails for a pointer, a header or a secret that cannot be used.
+    #[expect(clippy::missing_panics_doc, reason = "the name is one already")]
+    pub fn protected(&self, trusted: bool) -> Result<Operation, PlanError> {
+        let mut operation = Operation::new(self.name.as_str())
+            .expect("the name was parsed when it was read")
+            .key(self.key)
+            .header(self.header.0.clone())
+            .key_form(self.key_form)
+            .quality(self.key_quality)
+            .policy(self.policy())
+            .plan(self.plan()?)
+            .scope_path(self.path_scope)
+            .mismatch(self.mismatch)
+            .in_progress(self.in_progress)
+            .keep(self.keep)
+            .server_error(self.server_error)
+            .when_store_is_away(self.store_away)
+            .late(self.late)
+            .body_max(self.body_max.bytes())
+            .body_timeout(self.body_wait)
+            .outcome_max(self.outcome_max.bytes())
+            .body_wait(self.outcome_wait)
+            .outcome_headers(self.outcome_headers())
+            .pointer(self.pointer.clone())
+            .trust_effect_header(trusted);
+        for method in &self.method.0 {
+            operation = operation.on(method.clone(), self.path.as_str());
+        }
+        for old in &self.old_plan {
+            operation = operation.old_plan(old.plan()?);
+        }
+        Ok(operation)
+    }
+
+    fn outcome_headers(&self) -> HeaderRules {
+        let kept = self.keep_headers.iter().fold(HeaderRules::new(), HeaderRules::keep);
+        self.drop_headers.iter().fold(kept, HeaderRules::drop)
     }
 
     /// Returns the plan by which its requests are fingerprinted.

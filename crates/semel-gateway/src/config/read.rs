@@ -8,8 +8,7 @@ use toml::{
 };
 
 use super::problem::{Found, ProblemKind, listed, nearest};
-use super::schema::{Kind, Value};
-
+use super::schema::{Kind, Value, Word};
 
 /// What is known while a file is read.
 #[derive(Debug)]
@@ -93,7 +92,9 @@ impl Table<'_, '_, '_> {
         if absent.is_none() && entry.is_none() {
             let message = match self.path {
                 "" => format!("`{name}` is not set: it has no default"),
-                table => format!("`{name}` is not set in `{}`: it has no default", without_index(table)),
+                table => {
+                    format!("`{name}` is not set in `{}`: it has no default", without_index(table))
+                }
             };
             self.reading.problem(ProblemKind::Missing, &path, message);
         }
@@ -175,18 +176,17 @@ pub(super) fn refuse(
 }
 
 /// Reads one of a fixed set of words.
-pub(super) fn word<T: Copy>(
+pub(super) fn word<W: Word>(
     value: &Spanned<DeValue<'_>>,
     path: &str,
     reading: &mut Reading<'_>,
-    words: &[(&'static str, T)],
-) -> Option<T> {
+) -> Option<W> {
     let text = value.get_ref().as_str();
-    let met = text.and_then(|text| words.iter().find(|(word, _)| *word == text));
+    let met = text.and_then(|text| W::WORDS.iter().find(|(word, _)| *word == text));
     if let Some((_, meaning)) = met {
         return Some(*meaning);
     }
-    let names = || words.iter().map(|(word, _)| *word);
+    let names = || W::WORDS.iter().map(|(word, _)| *word);
     let near = text.and_then(|text| nearest(text, names()));
     let hint = near.map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
     refuse(value, path, reading, &format!("{}{hint}", listed(names())));

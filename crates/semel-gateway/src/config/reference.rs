@@ -39,8 +39,11 @@ fn toml_section(out: &mut String, path: &str, settings: &[Setting]) {
         let _infallible = writeln!(out, "{line}");
     }
     for setting in tables {
-        let name =
-            if path.is_empty() { setting.name.to_owned() } else { format!("{path}.{}", setting.name) };
+        let name = if path.is_empty() {
+            setting.name.to_owned()
+        } else {
+            format!("{path}.{}", setting.name)
+        };
         out.push('\n');
         comment(out, setting);
         let below = match setting.kind {

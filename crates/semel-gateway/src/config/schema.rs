@@ -164,35 +164,27 @@ macro_rules! settings {
     (@default $default:tt) => { Some(stringify!($default)) };
 }
 
-/// Declares a setting that is one of a few words.
-macro_rules! words {
-    (
-        $(#[doc = $about:literal])*
-        pub enum $name:ident {
-            $($(#[doc = $doc:literal])* $variant:ident = $word:literal,)*
-        }
-    ) => {
-        $(#[doc = $about])*
-        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-        pub enum $name {
-            $($(#[doc = $doc])* $variant,)*
-        }
+/// A setting that is one of a few words.
+pub(crate) trait Word: Copy + Eq + 'static {
+    /// Each word and what it means.
+    const WORDS: &'static [(&'static str, Self)];
 
-        impl $name {
-            /// Returns the word for it.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)*
-                }
-            }
+    /// Returns the word for this meaning.
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, meaning)| *meaning == self).map_or("", |(word, _)| word)
+    }
+}
+
+/// Declares the words of a setting.
+macro_rules! words {
+    ($name:ident: $($variant:ident = $word:literal),*) => {
+        impl $crate::config::schema::Word for $name {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($word, Self::$variant)),*];
         }
 
         impl $crate::config::schema::Value for $name {
             fn kind() -> $crate::config::schema::Kind {
-                $crate::config::schema::Kind::Plain(
-                    words!(@joined $($word),*)
-                )
+                $crate::config::schema::Kind::Plain(words!(@joined $($word),*))
             }
 
             fn read(
@@ -200,7 +192,7 @@ macro_rules! words {
                 path: &str,
                 reading: &mut $crate::config::read::Reading<'_>,
             ) -> Option<Self> {
-                $crate::config::read::word(value, path, reading, &[$(($word, Self::$variant)),*])
+                $crate::config::read::word(value, path, reading)
             }
         }
     };

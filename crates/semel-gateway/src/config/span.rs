@@ -72,7 +72,8 @@ pub(super) fn span(text: &str) -> Option<Duration> {
 pub fn written(span: Duration) -> String {
     let mut left = span.as_millis();
     let mut text = String::new();
-    for (ms, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")] {
+    for (ms, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")]
+    {
         if left >= ms {
             text.push_str(&format!("{}{unit}", left / ms));
             left %= ms;

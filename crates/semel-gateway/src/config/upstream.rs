@@ -41,22 +41,24 @@ settings! {
     }
 }
 
-words! {
-    /// Which `Host` an upstream is sent.
-    pub enum Host {
-        /// The client's.
-        Client = "client",
-        /// The one in its URL.
-        Upstream = "upstream",
-    }
+/// Which `Host` an upstream is sent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Host {
+    /// The client's.
+    Client,
+    /// The one in its URL.
+    Upstream,
 }
+
+words! { Host: Upstream = "upstream", Client = "client" }
 
 impl UpstreamConfig {
     /// Returns the longest of its prefixes that `path` lies below.
     pub(super) fn prefix_of(&self, path: &str) -> Option<&str> {
         let lies_below = |prefix: &&str| {
-            path.strip_prefix(*prefix)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/'))
+            path.strip_prefix(*prefix).is_some_and(|rest| {
+                rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/')
+            })
         };
         self.prefixes.iter().map(String::as_str).filter(lies_below).max_by_key(|p| p.len())
     }

@@ -153,9 +153,7 @@ impl Value for PathBuf {
     fn read(value: &Spanned<DeValue<'_>>, path: &str, reading: &mut Reading<'_>) -> Option<Self> {
         let folder = reading.folder.to_path_buf();
         let must_be = "a path; a relative one starts at the folder of this file";
-        text(value, path, reading, must_be, |text| {
-            (!text.is_empty()).then(|| folder.join(text))
-        })
+        text(value, path, reading, must_be, |text| (!text.is_empty()).then(|| folder.join(text)))
     }
 }
 

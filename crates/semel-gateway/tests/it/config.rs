@@ -2,7 +2,8 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use semel_gateway::config::{Config, Files, Horizon, OnLost, default_file, reference_page};
+use semel::decide::OnLost;
+use semel_gateway::config::{Config, Files, Horizon, default_file, reference_page};
 
 /// What every working file has.
 const BASE: &str = r#"
@@ -133,9 +134,11 @@ fn a_credential_as_the_tenant_needs_to_be_static() {
     let tenant = |settings: &str| BASE.replace("source = \"single_tenant\"", settings);
     check(
         &tenant("source = \"api_key\"\nheader = \"Authorization\""),
-        &["semel.toml:5:10: `tenant.header` is `authorization`: a refreshed credential would be a \
+        &[
+            "semel.toml:5:10: `tenant.header` is `authorization`: a refreshed credential would be a \
            new tenant and every key a new intent; say static_credentials = true if its value never \
-           changes for a caller"],
+           changes for a caller",
+        ],
     );
     assert!(
         parse(&tenant(
@@ -209,8 +212,10 @@ fn a_lease_out_of_bounds_is_refused() {
 fn a_settling_time_below_the_upstreams_time_out_is_refused() {
     check_operation(
         "settle_for = \"10s\"",
-        &["4:14: `operation.settle_for` is 10s, shorter than the 1m for which the upstream \"app\" \
-           may still be working (its `answer_wait`)"],
+        &[
+            "4:14: `operation.settle_for` is 10s, shorter than the 1m for which the upstream \"app\" \
+           may still be working (its `answer_wait`)",
+        ],
     );
 }
 
@@ -222,13 +227,18 @@ fn two_operations_of_one_name_or_one_path_are_refused() {
     );
     check_operation(
         "[[operation]]\nname = \"payments.again\"\npath = \"/payments\"\nmethod = \"POST\"",
-        &["6:8: POST /payments belongs to two operations, \"payments.create\" and \
-           \"payments.again\""],
+        &[
+            "6:8: POST /payments of \"payments.again\" matches paths that /payments of \"payments.create\" \
+           matches too, and neither is more exact",
+        ],
     );
     check_operation(
         "[[operation]]\nname = \"a\"\npath = \"/p/{id}\"\nmethod = \"PUT\"\n\
          [[operation]]\nname = \"b\"\npath = \"/p/{name}\"\nmethod = [\"PUT\"]",
-        &["10:8: PUT /p/{name} belongs to two operations, \"a\" and \"b\""],
+        &[
+            "10:8: PUT /p/{name} of \"b\" matches paths that /p/{id} of \"a\" matches too, and neither is \
+           more exact",
+        ],
     );
 }
 
@@ -236,8 +246,10 @@ fn two_operations_of_one_name_or_one_path_are_refused() {
 fn a_path_that_is_no_template_is_refused() {
     check_operation(
         "[[operation]]\nname = \"a\"\npath = \"/p/:id\"",
-        &["6:8: the path \"/p/:id\" has a segment that is only partly a name: write `{name}` for one \
-           segment and `{*rest}` for all that follow"],
+        &[
+            "6:8: the path \"/p/:id\" names a segment in another router's way: write `{name}` for one segment \
+           and `{*rest}` for all that follow",
+        ],
     );
 }
 
@@ -253,8 +265,10 @@ fn a_missing_setting_is_refused() {
 fn a_fingerprint_that_cannot_be_made_is_refused() {
     check_operation(
         "exclude = [\"trace\"]",
-        &["4:11: `operation.exclude` cannot be used: \"trace\" is not a JSON Pointer: it starts with \
-           a slash, and a tilde stands only in ~0 and ~1"],
+        &[
+            "4:11: `operation.exclude` cannot be used: \"trace\" is not a JSON Pointer: it starts with \
+           a slash, and a tilde stands only in ~0 and ~1",
+        ],
     );
     let lines = refused(&format!(
         "{BASE}[[operation]]\nname = \"a\"\npath = \"/a\"\ninclude_headers = [\"Authorization\"]\n"
@@ -266,18 +280,23 @@ fn a_fingerprint_that_cannot_be_made_is_refused() {
 fn a_secret_in_the_file_is_refused_and_never_shown() {
     check_operation(
         "secret = \"hunter2hunter2hunter2\"",
-        &["4:10: `operation.secret` is a secret and stays out of this file: write { env = \"NAME\" } \
-           or { file = \"PATH\" }"],
+        &[
+            "4:10: `operation.secret` is a secret and stays out of this file: write { env = \"NAME\" } \
+           or { file = \"PATH\" }",
+        ],
     );
     check_operation(
         "secret = { env = \"SEMEL_TEST_NOT_SET\" }",
-        &["4:10: `operation.secret` cannot be read: the environment variable SEMEL_TEST_NOT_SET is \
-           not set"],
+        &[
+            "4:10: `operation.secret` cannot be read: the environment variable SEMEL_TEST_NOT_SET is \
+           not set",
+        ],
     );
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("key"), "hunter2hunter2hunter2\n").unwrap();
-    let text =
-        format!("{BASE}[[operation]]\nname = \"a\"\npath = \"/a\"\nsecret = {{ file = \"key\" }}\n");
+    let text = format!(
+        "{BASE}[[operation]]\nname = \"a\"\npath = \"/a\"\nsecret = {{ file = \"key\" }}\n"
+    );
     let config = Config::parse(&text, Path::new("f"), folder.path(), Files::Ignored).unwrap();
     let secret = config.operation[0].secret.as_ref().unwrap();
     assert_eq!(secret.expose(), b"hunter2hunter2hunter2");
@@ -286,9 +305,7 @@ fn a_secret_in_the_file_is_refused_and_never_shown() {
 
 #[test]
 fn a_store_that_forgets_is_refused_for_a_durable_operation() {
-    let text = format!(
-        "store = \"memory:\"\n{BASE}[[operation]]\nname = \"a\"\npath = \"/a\"\n"
-    );
+    let text = format!("store = \"memory:\"\n{BASE}[[operation]]\nname = \"a\"\npath = \"/a\"\n");
     check(
         &text,
         &["semel.toml:9:1: the operation \"a\" must be durable, and the store `memory:` forgets \
@@ -297,8 +314,10 @@ fn a_store_that_forgets_is_refused_for_a_durable_operation() {
     assert!(parse(&format!("{text}durable = false\n")).is_ok());
     check(
         &format!("store = \"postgres://x\"\n{BASE}"),
-        &["semel.toml:1:9: `store` is \"postgres://x\"; it must be \"sqlite:PATH\" or \"memory:\"; a \
-           relative path starts at the folder of this file"],
+        &[
+            "semel.toml:1:9: `store` is \"postgres://x\"; it must be \"sqlite:PATH\" or \"memory:\"; a \
+           relative path starts at the folder of this file",
+        ],
     );
 }
 

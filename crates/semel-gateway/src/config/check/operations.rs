@@ -1,8 +1,9 @@
 //! What must hold for the operations: names, paths, upstreams, spans, retention, fingerprints.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use semel::{Outcome, Policy, PolicyError, fingerprint::Plans, horizon, wire};
+use semel::{Policy, PolicyError, fingerprint::Plans, horizon, wire};
+use semel_http::{Operation, Operations, RouteError};
 
 use super::{
     super::{Config, OperationConfig, problem::ProblemKind, read::Reading, span::written},
@@ -10,17 +11,11 @@ use super::{
 };
 
 pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
-    let mut names = BTreeMap::new();
-    let mut routes = BTreeMap::new();
+    let mut before = Vec::new();
     for (index, operation) in config.operation.iter().enumerate() {
         let one = One { config, operation, index };
-        if names.insert(&operation.name, index).is_some() {
-            let message = format!("two operations are named \"{}\"", operation.name);
-            reading.problem(ProblemKind::Conflict, &one.at("name"), message);
-        }
-        if one.path(reading) {
-            one.routes(&mut routes, reading);
-        }
+        one.path(reading);
+        one.protected(&mut before, reading);
         one.upstream(reading);
         one.policy(reading);
         one.fingerprint(reading);
@@ -39,29 +34,56 @@ impl One<'_> {
         format!("operation[{}].{setting}", self.index)
     }
 
-    fn path(&self, reading: &mut Reading<'_>) -> bool {
-        let Err(why) = template(&self.operation.path) else {
-            return true;
+    /// Notes why the layer would not take the operation beside those before it.
+    fn protected(&self, before: &mut Vec<Operation>, reading: &mut Reading<'_>) {
+        // Whether the upstream is believed changes nothing here.
+        let Ok(operation) = self.operation.protected(false) else {
+            return;
         };
-        let message = format!("the path \"{}\" {why}", self.operation.path);
-        reading.problem(ProblemKind::Value, &self.at("path"), message);
-        false
+        let alone = Operations::new([operation.clone()]);
+        let beside = Operations::new(before.iter().cloned().chain([operation.clone()]));
+        let Err(error) = alone.and(beside) else {
+            before.push(operation);
+            return;
+        };
+        let (setting, message) = self.route_problem(&error);
+        reading.problem(ProblemKind::Conflict, &self.at(setting), message);
     }
 
-    /// Two operations must not answer to the same method and shape of path.
-    fn routes(&self, routes: &mut BTreeMap<(String, String), usize>, reading: &mut Reading<'_>) {
-        let shape = shape(&self.operation.path);
-        for method in &self.operation.method.0 {
-            let route = (method.to_string(), shape.clone());
-            let Some(other) = routes.insert(route, self.index).filter(|o| *o != self.index) else {
-                continue;
-            };
-            let other = &self.config.operation[other];
+    fn route_problem(&self, error: &RouteError) -> (&'static str, String) {
+        let name = &self.operation.name;
+        match error {
+            RouteError::Ambiguous { method, first, second } => {
+                let of = |o: &&OperationConfig| o.path == *first && o.method.0.contains(method);
+                let other = self.config.operation[..self.index].iter().find(of);
+                let other = other.map_or(name, |other| &other.name);
+                let message = format!(
+                    "{method} {second} of \"{name}\" matches paths that {first} of \"{other}\" matches \
+                     too, and neither is more exact"
+                );
+                ("path", message)
+            }
+            RouteError::Duplicate { name } => {
+                ("name", format!("two operations are named \"{name}\""))
+            }
+            RouteError::Headers { source, .. } => ("keep_headers", source.to_string()),
+            RouteError::Setting { .. } => ("outcome_max", error.to_string()),
+            RouteError::Template { template, why } => {
+                ("path", format!("the path \"{template}\" {why}"))
+            }
+            other => ("path", other.to_string()),
+        }
+    }
+
+    /// Other routers write a name as `:id`; here that would be a fixed segment, silently.
+    fn path(&self, reading: &mut Reading<'_>) {
+        let path = &self.operation.path;
+        if path.split('/').any(|segment| segment.starts_with([':', '*'])) {
             let message = format!(
-                "{method} {} belongs to two operations, \"{}\" and \"{}\"",
-                self.operation.path, other.name, self.operation.name
+                "the path \"{path}\" names a segment in another router's way: write `{{name}}` for one \
+                 segment and `{{*rest}}` for all that follow"
             );
-            reading.problem(ProblemKind::Conflict, &self.at("path"), message);
+            reading.problem(ProblemKind::Value, &self.at("path"), message);
         }
     }
 
@@ -115,8 +137,9 @@ impl One<'_> {
         match error {
             PolicyError::Bounds { name: setting, value, min, max } => {
                 let (value, min, max) = (written(*value), written(*min), written(*max));
-                let message =
-                    format!("`operation.{setting}` is {value}; it must lie between {min} and {max}");
+                let message = format!(
+                    "`operation.{setting}` is {value}; it must lie between {min} and {max}"
+                );
                 (setting, message)
             }
             PolicyError::Settlement => (
@@ -146,7 +169,7 @@ impl One<'_> {
             Err(error) => {
                 use semel::fingerprint::PlanError as E;
                 let setting = match &error {
-                    E::HeaderName { .. } | E::HeaderRefused { .. } => "include_headers",
+                    E::HeaderSyntax { .. } | E::HeaderRefused { .. } => "include_headers",
                     E::SecretId => "secret_id",
                     E::SecretTooShort { .. } => "secret",
                     _ if self.operation.exclude.is_empty() => "include",
@@ -189,14 +212,6 @@ impl One<'_> {
                 reading.problem(ProblemKind::Conflict, &self.at(setting), message);
             }
         }
-        if operation.outcome_max.bytes() > Outcome::BODY_MAX {
-            let message = format!(
-                "`operation.outcome_max` is {}; no store keeps more than {} MiB",
-                operation.outcome_max,
-                Outcome::BODY_MAX >> 20
-            );
-            reading.problem(ProblemKind::Value, &self.at("outcome_max"), message);
-        }
         for (setting, span) in
             [("body_wait", operation.body_wait), ("outcome_wait", operation.outcome_wait)]
         {
@@ -228,75 +243,4 @@ fn put_back(policy: &mut Policy, error: &PolicyError) -> bool {
         _ => return false,
     }
     true
-}
-
-/// Says why a text is no template of a path.
-fn template(path: &str) -> Result<(), &'static str> {
-    let Some(below) = path.strip_prefix('/') else {
-        return Err("does not begin with a slash");
-    };
-    if path.contains(['?', '#']) {
-        return Err("holds a query or a fragment; a template is of the path alone");
-    }
-    let mut names = Vec::new();
-    let segments: Vec<_> = below.split('/').collect();
-    for (index, segment) in segments.iter().enumerate() {
-        if segment.is_empty() && index + 1 < segments.len() {
-            return Err("has an empty segment");
-        }
-        let Some(inside) = segment.strip_prefix('{') else {
-            if segment.contains(['{', '}', '*']) || segment.starts_with(':') {
-                return Err("has a segment that is only partly a name: write `{name}` for one \
-                            segment and `{*rest}` for all that follow");
-            }
-            continue;
-        };
-        let Some(name) = inside.strip_suffix('}') else {
-            return Err("has a name without its closing brace");
-        };
-        let (rest, name) = name.strip_prefix('*').map_or((false, name), |name| (true, name));
-        if rest && index + 1 < segments.len() {
-            return Err("has a `{*rest}` that is not its end");
-        }
-        if name.is_empty() || name.contains(['{', '}', '*']) {
-            return Err("has a segment without a name in its braces");
-        }
-        if names.contains(&name) {
-            return Err("names two segments alike");
-        }
-        names.push(name);
-    }
-    Ok(())
-}
-
-/// The path with the names of its segments taken out: two templates of one shape match the same.
-fn shape(path: &str) -> String {
-    let blank = |segment: &str| match segment {
-        rest if rest.starts_with("{*") => "{*}".to_owned(),
-        name if name.starts_with('{') => "{}".to_owned(),
-        fixed => fixed.to_owned(),
-    };
-    path.split('/').map(blank).collect::<Vec<_>>().join("/")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn templates_are_read_as_the_router_reads_them() {
-        for good in ["/", "/a", "/a/{id}", "/a/{id}/b", "/a/{*rest}", "/a/"] {
-            assert_eq!(template(good), Ok(()), "{good}");
-        }
-        let bad = ["", "a", "//", "/a//b", "/a/:id", "/a/x{id}", "/{*a}/b", "/{}", "/{a}/{a}", "/{a"];
-        for bad in bad {
-            assert!(template(bad).is_err(), "{bad}");
-        }
-    }
-
-    #[test]
-    fn names_do_not_make_a_shape() {
-        assert_eq!(shape("/a/{id}/b"), shape("/a/{name}/b"));
-        assert_ne!(shape("/a/{id}"), shape("/a/{*id}"));
-    }
 }

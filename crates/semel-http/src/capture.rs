@@ -1,10 +1,78 @@
 //! Keeping an answer: which headers, how much of the body, and where the resource lives.
+//!
+//! A body is kept if it ends within a bound of size and time, and without trailers. Else the head
+//! alone is kept, and what had been gathered is sent on with the rest.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
 
-use http::HeaderName;
-use semel::IntentId;
+use axum::body::Body;
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, SET_COOKIE},
+    response,
+};
+use http_body::{Body as _, Frame, SizeHint};
+use http_body_util::BodyExt;
+use semel::{
+    IntentId, Outcome,
+    outcome::{Body as Kept, Header, Pointer},
+    wire,
+};
 use thiserror::Error;
+use tokio::time::timeout;
+
+use crate::body::{Budget, FREE_BYTES, Gathered, Share};
+
+/// The headers that are kept unless a rule says otherwise. What a browser needs to read an answer
+/// across origins is among them: without it a replay could not be read.
+pub const KEPT_HEADERS: &[&str] = &[
+    "accept-patch",
+    "accept-post",
+    "access-control-allow-credentials",
+    "access-control-allow-origin",
+    "access-control-expose-headers",
+    "allow",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-location",
+    "content-type",
+    "deprecation",
+    "etag",
+    "expires",
+    "last-modified",
+    "link",
+    "location",
+    "preference-applied",
+    "retry-after",
+    "sunset",
+    "vary",
+];
+
+/// The headers that no rule can keep: each is true of one message alone.
+const NEVER_KEPT: &[&str] = &[
+    "age",
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    wire::IDEMPOTENT_REPLAYED,
+];
 
 /// The name of the intent that a request runs, in the extensions of the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -24,6 +92,12 @@ impl Resource {
     #[must_use]
     pub fn new(kind: impl Into<Box<str>>, id: impl Into<Box<str>>) -> Self {
         Self { kind: kind.into(), id: id.into() }
+    }
+
+    /// Reads the value of the header `Semel-Pointer`: `kind/id`.
+    fn from_header(value: &HeaderValue) -> Option<Self> {
+        let (kind, id) = value.to_str().ok()?.trim().split_once('/')?;
+        (!kind.is_empty() && !id.is_empty()).then(|| Self::new(kind, id))
     }
 }
 
@@ -48,17 +122,34 @@ pub enum PointerRule {
     Named,
 }
 
+impl PointerRule {
+    fn find(&self, head: &response::Parts, body: &Kept) -> Option<Pointer> {
+        let (kind, id): (_, Box<str>) = match self {
+            Self::Body { kind, pointer } => match (body, head.status.is_success()) {
+                (Kept::Kept(bytes), true) => (kind, at(bytes, pointer)?.into()),
+                _ => return None,
+            },
+            Self::Location { kind } => (kind, head.headers.get(LOCATION)?.to_str().ok()?.into()),
+            Self::Named => return None,
+        };
+        Some(Pointer { kind: kind.clone(), id })
+    }
+}
+
 /// Says why a header cannot be kept.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
 #[error("the header {name} cannot be kept: {why}")]
 pub struct HeaderRuleError {
     /// The header.
-    pub name: HeaderName,
+    pub name: String,
     /// Why.
     pub why: &'static str,
 }
 
-/// Which headers of an answer are kept and replayed.
+/// Which headers of an answer are kept and replayed: [`KEPT_HEADERS`], with more or fewer.
+///
+/// Never kept are headers of the message or the connection, such as `Date`, and those of Semel;
+/// `Content-Length` is computed anew.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HeaderRules {
     more: BTreeSet<String>,
@@ -98,7 +189,263 @@ impl HeaderRules {
     }
 
     pub(crate) fn check(&self) -> Result<(), HeaderRuleError> {
-        let _ = (&self.more, &self.less, self.cookies);
+        let bad = |name: &&String| {
+            NEVER_KEPT.contains(&name.as_str()) || name.starts_with(wire::SEMEL_PREFIX)
+        };
+        if let Some(name) = self.more.iter().find(bad) {
+            let why = "it is true of one message alone";
+            return Err(HeaderRuleError { name: name.clone(), why });
+        }
+        if self.more.contains(SET_COOKIE.as_str()) {
+            let why = "cookies have a rule of their own";
+            return Err(HeaderRuleError { name: SET_COOKIE.as_str().to_owned(), why });
+        }
         Ok(())
+    }
+
+    fn keeps(&self, name: &HeaderName) -> bool {
+        if *name == SET_COOKIE {
+            return self.cookies;
+        }
+        let name = name.as_str();
+        (KEPT_HEADERS.binary_search(&name).is_ok() && !self.less.contains(name))
+            || self.more.contains(name)
+    }
+
+    fn kept(&self, headers: &HeaderMap) -> Vec<Header> {
+        headers
+            .iter()
+            .filter(|(name, _)| self.keeps(name))
+            .map(|(name, value)| Header {
+                name: name.as_str().into(),
+                value: Bytes::copy_from_slice(value.as_bytes()),
+            })
+            .collect()
+    }
+}
+
+/// Makes the outcome of a head and of what is kept of the body.
+pub(crate) fn outcome(
+    head: &response::Parts,
+    body: Kept,
+    bodiless: bool,
+    rules: &HeaderRules,
+    pointer: &PointerRule,
+) -> Outcome {
+    let named = head.extensions.get::<Resource>().cloned();
+    let named = named.or_else(|| Resource::from_header(head.headers.get(wire::SEMEL_POINTER)?));
+    let pointer = match named {
+        Some(Resource { kind, id }) => Some(Pointer { kind, id }),
+        None => pointer.find(head, &body),
+    };
+    let mut headers = rules.kept(&head.headers);
+    // Where there is no body the length says something that cannot be computed.
+    if let Some(length) = head.headers.get(CONTENT_LENGTH).filter(|_| bodiless) {
+        let value = Bytes::copy_from_slice(length.as_bytes());
+        headers.push(Header { name: CONTENT_LENGTH.as_str().into(), value });
+    }
+    let outcome = Outcome { status: head.status.as_u16(), headers, body, pointer };
+    within_bounds(outcome)
+}
+
+/// An outcome that breaks a bound could not be stored, and a run that was done would seem unknown:
+/// then less is kept.
+fn within_bounds(mut outcome: Outcome) -> Outcome {
+    let longest = |p: &Pointer| p.kind.len().max(p.id.len());
+    if outcome.pointer.as_ref().map_or(0, longest) > Outcome::POINTER_MAX {
+        outcome.pointer = None;
+    }
+    if let Some(bound) = outcome.broken_bound() {
+        tracing::warn!(bound, "an outcome breaks a bound, and only its status is kept");
+        let pointer = outcome.pointer;
+        outcome = Outcome { pointer, ..Outcome::without_body(outcome.status) };
+    }
+    outcome
+}
+
+/// Says whether an answer has no body by its status or the method it answers, whatever its length
+/// says.
+pub(crate) fn is_bodiless(status: StatusCode, is_head: bool) -> bool {
+    is_head || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
+/// Says whether an answer is a stream that need not end.
+pub(crate) fn is_stream(headers: &HeaderMap) -> bool {
+    let media_type = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    [&b"text/event-stream"[..], b"multipart/x-mixed-replace", b"application/grpc"]
+        .iter()
+        .any(|stream| essence.eq_ignore_ascii_case(stream))
+}
+
+/// What was gathered of a body.
+#[derive(Debug)]
+pub(crate) enum Gathering {
+    /// It broke off.
+    Broken,
+    /// It is more than is kept: what was gathered, with the rest.
+    More(Body),
+    /// It ended.
+    Whole(Bytes, Option<Share>),
+}
+
+/// Gathers a body within bounds.
+pub(crate) async fn gather(
+    mut body: Body,
+    max: usize,
+    span: Duration,
+    budget: &Budget,
+) -> Gathering {
+    if body.is_end_stream() {
+        return Gathering::Whole(Bytes::new(), None);
+    }
+    let hint = body.size_hint();
+    if usize::try_from(hint.lower()).map_or(true, |lower| lower > max) {
+        return Gathering::More(body);
+    }
+    let mut gatherer = Gatherer { whole: Gathered::default(), max, share: None };
+    let most = hint.upper().and_then(|upper| usize::try_from(upper).ok()).unwrap_or(max).min(max);
+    match timeout(span, gatherer.run(&mut body, most, budget)).await {
+        Ok(End::Broken) => Gathering::Broken,
+        Ok(End::Frame(frame)) => gatherer.spliced(Some(frame), body),
+        Ok(End::Whole) => Gathering::Whole(gatherer.whole.into_bytes(), gatherer.share),
+        Err(_) => gatherer.spliced(None, body),
+    }
+}
+
+struct Gatherer {
+    whole: Gathered,
+    max: usize,
+    share: Option<Share>,
+}
+
+enum End {
+    Broken,
+    Frame(Frame<Bytes>),
+    Whole,
+}
+
+impl Gatherer {
+    async fn run(&mut self, body: &mut Body, most: usize, budget: &Budget) -> End {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else {
+                return End::Broken;
+            };
+            match frame.into_data() {
+                Ok(data) if data.len() > self.max - self.whole.len() => {
+                    return End::Frame(Frame::data(data));
+                }
+                Ok(data) => {
+                    // Kept before the wait for memory, so that a time-out loses nothing.
+                    self.whole.push(data);
+                    if self.share.is_none() && self.whole.len() > FREE_BYTES {
+                        self.share = Some(budget.acquire(most).await);
+                    }
+                }
+                Err(trailers) => return End::Frame(trailers),
+            }
+        }
+        End::Whole
+    }
+
+    fn spliced(self, frame: Option<Frame<Bytes>>, rest: Body) -> Gathering {
+        let mut front = VecDeque::new();
+        if self.whole.len() > 0 {
+            front.push_back(Frame::data(self.whole.into_bytes()));
+        }
+        front.extend(frame);
+        Gathering::More(Body::new(Spliced { front, rest, _share: self.share }))
+    }
+}
+
+/// Makes a body of gathered bytes, which gives back its share of the memory when it was sent.
+pub(crate) fn body(bytes: Bytes, share: Option<Share>) -> Body {
+    if share.is_none() {
+        return Body::from(bytes);
+    }
+    let front = VecDeque::from([Frame::data(bytes)]);
+    Body::new(Spliced { front, rest: Body::empty(), _share: share })
+}
+
+/// Frames that were taken off a body, before the rest of it.
+#[derive(Debug)]
+struct Spliced {
+    front: VecDeque<Frame<Bytes>>,
+    rest: Body,
+    _share: Option<Share>,
+}
+
+impl http_body::Body for Spliced {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if let Some(frame) = self.front.pop_front() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        Poll::Ready(ready!(Pin::new(&mut self.rest).poll_frame(cx)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.front.is_empty() && self.rest.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let front: usize = self.front.iter().filter_map(Frame::data_ref).map(Bytes::len).sum();
+        let front = u64::try_from(front).unwrap_or(u64::MAX);
+        let rest = self.rest.size_hint();
+        let mut hint = SizeHint::new();
+        hint.set_lower(rest.lower().saturating_add(front));
+        if let Some(upper) = rest.upper() {
+            hint.set_upper(upper.saturating_add(front));
+        }
+        hint
+    }
+}
+
+fn at(bytes: &[u8], pointer: &str) -> Option<String> {
+    let document: serde_json::Value = serde_json::from_slice(bytes).ok()?;
+    match document.pointer(pointer)? {
+        serde_json::Value::String(text) => Some(text.clone()),
+        serde_json::Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kept_headers_are_in_order_and_none_is_never_kept() {
+        assert!(KEPT_HEADERS.is_sorted());
+        assert!(KEPT_HEADERS.iter().all(|name| !NEVER_KEPT.contains(name)));
+    }
+
+    #[test]
+    fn a_header_of_one_message_is_refused() {
+        for name in ["date", "connection", "content-length", "semel-effect", "set-cookie"] {
+            let rules = HeaderRules::new().keep(&HeaderName::from_static(name));
+            assert!(rules.check().is_err(), "{name}");
+        }
+        assert!(HeaderRules::new().keep(&HeaderName::from_static("x-invoice")).check().is_ok());
+    }
+
+    #[test]
+    fn an_outcome_that_breaks_a_bound_keeps_less_instead_of_nothing() {
+        let mut response = http::Response::new(());
+        for _ in 0..300 {
+            response.headers_mut().append("link", HeaderValue::from_static("<a>"));
+        }
+        response.extensions_mut().insert(Resource::new("payment", "7"));
+        let head = response.into_parts().0;
+        let body = Kept::Kept(Bytes::from_static(b"x"));
+        let kept = outcome(&head, body, false, &HeaderRules::new(), &PointerRule::Named);
+        assert_eq!(kept.broken_bound(), None);
+        assert_eq!((kept.status, kept.body), (200, Kept::NotKept));
+        assert_eq!(kept.pointer.map(|p| p.id), Some("7".into()));
     }
 }

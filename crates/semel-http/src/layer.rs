@@ -1,7 +1,11 @@
-//! The layer.
+//! The layer: how it is put together, and which way a request takes through it.
+//!
+//! Everything but a request with a key for one of its operations passes untouched and streamed, except
+//! that Semel's own headers are stripped on the way in and out.
 
 use std::{
     fmt,
+    future::ready,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -9,13 +13,24 @@ use std::{
 
 use axum::body::Body;
 use http::{Request, Response};
-use semel::{Engine, PolicyError};
+use semel::{Clock, Engine, PolicyError, SystemClock};
 use thiserror::Error;
 use tokio_util::task::TaskTracker;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::{authorize::Authorize, route::Operations, tenant::TenantSource};
+use crate::{
+    BoxFuture,
+    answer::{Counters, HttpStats},
+    authorize::Authorize,
+    body::Budget,
+    cors,
+    flow::{Shared, Sorted},
+    header,
+    route::Operations,
+    run,
+    tenant::TenantSource,
+};
 
 /// Says why a layer cannot be built.
 #[derive(Debug, Error)]
@@ -64,6 +79,7 @@ pub struct SemelLayerBuilder {
     trust_effect_header: bool,
     expose_headers: bool,
     status: bool,
+    clock: Arc<dyn Clock>,
 }
 
 impl SemelLayerBuilder {
@@ -118,6 +134,12 @@ impl SemelLayerBuilder {
         self
     }
 
+    /// Sets the clocks by which a late retry is suspected; the default are the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Makes the layer.
     ///
     /// # Errors
@@ -136,13 +158,15 @@ impl SemelLayerBuilder {
                 .map_err(|source| BuildError::Policy { name: operation.name().clone(), source })?;
         }
         let shared = Shared {
+            outcome_max: store.body_max,
             engine: self.engine,
             operations: self.operations,
             tenant,
             authorize,
+            clock: self.clock,
             tasks: TaskTracker::new(),
-            in_flight_max: self.in_flight_max,
-            in_flight_wait: self.in_flight_wait,
+            budget: Budget::new(self.in_flight_max, self.in_flight_wait),
+            counters: Counters::default(),
             trust_effect_header: self.trust_effect_header,
             expose_headers: self.expose_headers,
             status: self.status,
@@ -178,6 +202,7 @@ impl SemelLayer {
             trust_effect_header: true,
             expose_headers: false,
             status: true,
+            clock: Arc::new(SystemClock::new()),
         }
     }
 
@@ -185,6 +210,12 @@ impl SemelLayer {
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.shared.engine
+    }
+
+    /// Returns the counters of what the engine cannot see.
+    #[must_use]
+    pub fn stats(&self) -> HttpStats {
+        self.shared.counters.stats()
     }
 
     /// Waits until every handler that was begun has ended and its end is stored. Call it after the
@@ -215,25 +246,10 @@ impl<S> Layer<S> for SemelLayer {
     }
 }
 
-#[expect(dead_code, reason = "the flow that reads it comes with the next change")]
-struct Shared {
-    engine: Engine,
-    operations: Operations,
-    tenant: Arc<dyn TenantSource>,
-    authorize: Option<Arc<dyn Authorize>>,
-    tasks: TaskTracker,
-    in_flight_max: usize,
-    in_flight_wait: Duration,
-    trust_effect_header: bool,
-    expose_headers: bool,
-    status: bool,
-}
-
 /// A service behind the layer.
 #[derive(Clone)]
 pub struct SemelService<S> {
     inner: S,
-    #[expect(dead_code, reason = "the flow that reads it comes with the next change")]
     shared: Arc<Shared>,
 }
 
@@ -251,13 +267,36 @@ where
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = S::Future;
+    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
-        self.inner.call(request)
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        header::strip(request.headers_mut());
+        let shared = Arc::clone(&self.shared);
+        match shared.sort(&request) {
+            Sorted::Keyed(operation, key) => {
+                // The one that was polled ready serves; the clone takes its place.
+                let clone = self.inner.clone();
+                let inner = std::mem::replace(&mut self.inner, clone);
+                Box::pin(shared.keyed(operation, key, request, inner))
+            }
+            Sorted::Pass => {
+                let passed = self.inner.call(request);
+                Box::pin(async move {
+                    let mut response = passed.await?;
+                    run::clean(response.headers_mut());
+                    Ok(response)
+                })
+            }
+            Sorted::Refused(problem) => {
+                let scripted = shared.expose_headers && cors::is_scripted(request.headers());
+                let response = shared.sent(problem.into_response(), scripted);
+                Box::pin(ready(Ok(response)))
+            }
+            Sorted::Status => Box::pin(async move { Ok(shared.status(request).await) }),
+        }
     }
 }

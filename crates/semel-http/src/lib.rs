@@ -15,23 +15,40 @@
     allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")
 )]
 
+pub mod answer;
 pub mod authorize;
+pub mod axum;
+mod body;
 pub mod capture;
 pub mod classify;
+mod coding;
+mod command;
+pub mod cors;
+mod flow;
+pub mod header;
+mod instant;
 pub mod layer;
 pub mod operation;
+mod prefer;
+pub mod problem;
+mod quality;
+pub mod replay;
 pub mod route;
+mod run;
+mod status;
 pub mod tenant;
 
 use std::{future::Future, pin::Pin};
 
 #[doc(inline)]
 pub use self::{
+    answer::{Answer, HttpStats},
     authorize::Authorize,
     capture::{HeaderRuleError, HeaderRules, IntentName, PointerRule, Resource},
     classify::Effect,
     layer::{BuildError, SemelLayer, SemelLayerBuilder, SemelService},
     operation::{Away, InProgress, Keep, KeyForm, KeyRule, Late, Mismatch, Operation, ServerError},
+    problem::{Code, Problem},
     route::{Matched, Operations, RouteError},
     tenant::{TenantError, TenantSource},
 };

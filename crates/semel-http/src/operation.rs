@@ -359,7 +359,7 @@ impl Operation {
 
     /// Puts the old plans behind the current one.
     pub(crate) fn with_plans(mut self) -> Result<Self, PlanError> {
-        for old in std::mem::take(&mut self.old_plans) {
+        for old in self.old_plans.clone() {
             self.plans = self.plans.with_old(old)?;
         }
         Ok(self)

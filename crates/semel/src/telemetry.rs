@@ -2,6 +2,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Problem documents that an HTTP layer sent, with the label `code`.
+pub const HTTP_PROBLEMS: &str = "semel_http_problems_total";
+
+/// Requests that an HTTP layer let run without protection, since the store was away.
+pub const HTTP_UNPROTECTED: &str = "semel_http_unprotected_total";
+
 macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident => $name:literal,)*) => {
         /// Counters of one engine. They only grow.

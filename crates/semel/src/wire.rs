@@ -32,3 +32,12 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 
 /// What the `type` of every problem document begins with; the code follows.
 pub const PROBLEM_TYPE_PREFIX: &str = "urn:semel:problem:";
+
+/// The header by which a client tells when it first sent an intent (OASIS Repeatable Requests).
+pub const REPEATABILITY_FIRST_SENT: &str = "repeatability-first-sent";
+
+/// The header by which a client says how it would like to be answered (RFC 7240).
+pub const PREFER: &str = "prefer";
+
+/// The header that names one try of a request, for tracing.
+pub const REQUEST_ID: &str = "x-request-id";

@@ -1,0 +1,261 @@
+//! Running the handler once, in a task of its own: a client that hangs up cancels nothing. What it
+//! answers is stored before the first byte of it is sent.
+
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+};
+
+use axum::body::Body;
+use http::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    header::{CONTENT_LENGTH, TRANSFER_ENCODING},
+    response,
+};
+use semel::{Error, Fingerprint, Holder, engine::Ended, outcome::Body as Kept, wire};
+use tower_service::Service;
+use tracing::Instrument;
+
+use crate::{
+    answer::Answer,
+    body::Share,
+    capture::{self, Gathering, IntentName},
+    classify::{Effect, Ending, ending},
+    flow::Shared,
+    header,
+    operation::Operation,
+    problem::{Code, Problem},
+    replay::{self, Asking},
+};
+
+/// What a handler may know of its run beside [`IntentName`], in the extensions of its request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Details {
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) ask_first: bool,
+}
+
+/// A handler with its request.
+pub(crate) struct Work<S> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) operation: Arc<Operation>,
+    pub(crate) request: Request<Body>,
+    pub(crate) share: Share,
+    pub(crate) inner: S,
+}
+
+impl<S> Work<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+{
+    /// Runs the handler for a holder.
+    pub(crate) async fn held(
+        mut self,
+        holder: Holder,
+        fingerprint: Fingerprint,
+    ) -> Result<Response<Body>, S::Error> {
+        let extensions = self.request.extensions_mut();
+        extensions.insert(holder.held());
+        extensions.insert(IntentName(holder.permit().id.clone()));
+        extensions.insert(Details { fingerprint, ask_first: holder.ask_first() });
+        let tasks = self.shared.tasks.clone();
+        let task = tasks.spawn(self.work(holder).in_current_span());
+        task.await.unwrap_or_else(|_| {
+            // The runtime ends. The holder was dropped, and says itself what that means.
+            let problem = Problem::new(Code::NotStored).detail("the service was ended");
+            Ok(problem.into_response())
+        })
+    }
+
+    /// Runs the handler without protection.
+    pub(crate) async fn unprotected(self) -> Result<Response<Body>, S::Error> {
+        let Self { shared, request, share, mut inner, .. } = self;
+        let task = shared.tasks.spawn(
+            async move {
+                let _share = share;
+                caught(async move { inner.call(request).await }).await
+            }
+            .in_current_span(),
+        );
+        match task.await {
+            Ok(Ok(response)) => {
+                let mut response = response?;
+                clean(response.headers_mut());
+                response.extensions_mut().insert(Answer::Unprotected);
+                Ok(response)
+            }
+            Ok(Err(Panicked)) | Err(_) => Ok(panicked()),
+        }
+    }
+
+    async fn work(self, holder: Holder) -> Result<Response<Body>, S::Error> {
+        let Self { shared, operation, request, share, mut inner } = self;
+        if let Err(error) = holder.start().await {
+            return Ok(Problem::from(&error).into_response());
+        }
+        let run = Run { is_head: *request.method() == Method::HEAD, shared, operation, holder };
+        match caught(async move { inner.call(request).await }).await {
+            Ok(Ok(response)) => {
+                drop(share);
+                Ok(run.settle(response).await)
+            }
+            Ok(Err(error)) => {
+                run.end(Ending::MayHaveActed, "inner-error").await;
+                Err(error)
+            }
+            Err(Panicked) => {
+                let status = StatusCode::INTERNAL_SERVER_ERROR;
+                let ending = run.ending(status, None);
+                run.end(ending, "panicked").await;
+                Ok(panicked())
+            }
+        }
+    }
+}
+
+/// A handler that has answered, and its holder.
+struct Run {
+    shared: Arc<Shared>,
+    operation: Arc<Operation>,
+    holder: Holder,
+    is_head: bool,
+}
+
+impl Run {
+    fn ending(&self, status: StatusCode, effect: Option<Effect>) -> Ending {
+        ending(status, effect, self.operation.keep, self.operation.server_error)
+    }
+
+    fn effect(&self, response: &Response<Body>) -> Option<Effect> {
+        let said = response.extensions().get::<Effect>().copied();
+        let trusted = self.shared.trust_effect_header && self.operation.trust_effect_header;
+        said.or_else(|| {
+            let word = response.headers().get(wire::SEMEL_EFFECT).filter(|_| trusted)?;
+            Some(Effect::from_word(word.as_bytes()))
+        })
+    }
+
+    async fn settle(self, mut response: Response<Body>) -> Response<Body> {
+        let effect = self.effect(&response);
+        let ending = self.ending(response.status(), effect);
+        match ending {
+            Ending::Done | Ending::Failed => self.keep(ending, response).await,
+            Ending::MayHaveActed | Ending::Release => {
+                let reason = match (ending, effect) {
+                    (Ending::Release, Some(_)) => "effect-none",
+                    (Ending::Release, None) => "status-not-done",
+                    (_, Some(_)) => "effect-unknown",
+                    (_, None) => "status-unlisted",
+                };
+                self.end(ending, reason).await;
+                clean(response.headers_mut());
+                fresh(response)
+            }
+        }
+    }
+
+    /// Ends a run that keeps nothing. If that cannot be stored the lease ends by itself.
+    async fn end(self, ending: Ending, reason: &str) {
+        let operation = self.operation.name.clone();
+        let ended = match ending {
+            Ending::Release => self.holder.release(reason).await,
+            _ => self.holder.may_have_acted(reason).await,
+        };
+        if let Err(error) = ended {
+            tracing::warn!(%operation, reason, error = error.code(), "the end was not stored");
+        }
+    }
+
+    /// Stores an answer, and then sends it.
+    async fn keep(self, ending: Ending, response: Response<Body>) -> Response<Body> {
+        let Self { shared, operation, holder, is_head } = self;
+        let (mut head, body) = response.into_parts();
+        let bodiless = capture::is_bodiless(head.status, is_head);
+        let max = operation.outcome_max.min(shared.outcome_max);
+        let gathering = if !bodiless && capture::is_stream(&head.headers) {
+            Gathering::More(body)
+        } else {
+            let gather = capture::gather(body, max, operation.body_wait, &shared.budget);
+            caught(gather).await.unwrap_or(Gathering::Broken)
+        };
+        let kept = match &gathering {
+            Gathering::Whole(bytes, _) => Kept::Kept(bytes.clone()),
+            Gathering::Broken | Gathering::More(_) => Kept::NotKept,
+        };
+        let rules = (&operation.outcome_headers, &operation.pointer);
+        let outcome = capture::outcome(&head, kept, bodiless, rules.0, rules.1);
+        let pointer = outcome.pointer.clone();
+        let ended = match ending {
+            Ending::Failed => holder.fail(outcome).await,
+            _ => holder.complete(outcome).await,
+        };
+        clean(&mut head.headers);
+        match (ended, gathering) {
+            (Ok(Ended::Before(record)), _) if record.outcome.is_some() => before(&record, is_head),
+            (Ok(_), Gathering::Broken) => replay::not_kept(pointer.as_ref()).into_response(),
+            (Ok(_), Gathering::More(body)) => fresh(Response::from_parts(head, body)),
+            (Ok(_), Gathering::Whole(bytes, share)) => {
+                fresh(whole(head, capture::body(bytes, share), bodiless))
+            }
+            (Err(error), _) => not_stored(&operation, &error),
+        }
+    }
+}
+
+/// Sends what the same permit had stored before: a handler behind the layer completed by itself.
+fn before(record: &semel::Record, is_head: bool) -> Response<Body> {
+    let asking = Asking { is_head, headers: &HeaderMap::new() };
+    match &record.outcome {
+        Some(outcome) => fresh(replay::of_outcome(outcome, asking)),
+        None => replay::not_kept(record.pointer.as_ref()).into_response(),
+    }
+}
+
+fn not_stored(operation: &Operation, error: &Error) -> Response<Body> {
+    tracing::error!(operation = %operation.name, error = error.code(), "an answer was not stored");
+    Problem::from(error).into_response()
+}
+
+/// Puts an answer together again whose body is known whole.
+fn whole(mut head: response::Parts, body: Body, bodiless: bool) -> Response<Body> {
+    head.headers.remove(TRANSFER_ENCODING);
+    if !bodiless {
+        head.headers.remove(CONTENT_LENGTH);
+    }
+    Response::from_parts(head, body)
+}
+
+fn fresh(mut response: Response<Body>) -> Response<Body> {
+    if response.extensions().get::<Answer>().is_none() {
+        response.extensions_mut().insert(Answer::Fresh);
+    }
+    response
+}
+
+/// Removes what only Semel may say.
+pub(crate) fn clean(headers: &mut HeaderMap) {
+    header::strip(headers);
+    headers.remove(wire::IDEMPOTENT_REPLAYED);
+}
+
+fn panicked() -> Response<Body> {
+    Problem::new(Code::HandlerPanicked).detail("never use a new key for it").into_response()
+}
+
+/// A future panicked.
+struct Panicked;
+
+async fn caught<F: Future>(future: F) -> Result<F::Output, Panicked> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(Poll::Pending) => Poll::Pending,
+        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+        Err(_) => Poll::Ready(Err(Panicked)),
+    })
+    .await
+}

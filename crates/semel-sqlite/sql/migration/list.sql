@@ -1,0 +1,2 @@
+-- Lists the migrations that were applied, in order.
+SELECT version, digest FROM semel_migration ORDER BY version;

@@ -1,0 +1,16 @@
+-- Lists records in the order of their names.
+-- ?1 tenant, ?2 operation, ?3 key, ?4 facet: only after this name; ?5 operation or NULL,
+-- ?6 state or NULL, ?7 now, ?8 how many at most
+SELECT
+    row_id, state, token, fence, plan, digest, renewed_at_us, lease_us, takeovers, compare,
+    incarnation, created_at_us, claimed_at_us, settled_at_us, claimed_by, reason, resolved_by,
+    pointer_kind, pointer_id, replay_until_us, remember_until_us, outcome,
+    tenant, operation, key, facet
+FROM semel_record
+WHERE
+    (tenant, operation, key, facet) > (?1, ?2, ?3, ?4)
+    AND (?5 IS NULL OR operation = ?5)
+    AND (?6 IS NULL OR state = ?6)
+    AND (state IN ('running', 'unknown') OR remember_until_us > ?7)
+ORDER BY tenant, operation, key, facet
+LIMIT ?8;

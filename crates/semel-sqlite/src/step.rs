@@ -1,0 +1,168 @@
+//! What an atomic step may do inside an open transaction that holds the write lock: the writer's
+//! groups and a caller's own transaction alike.
+
+use rusqlite::Connection;
+use semel::{Fence, IntentId, Record, Timestamp, store::capability::AuditRow};
+
+use crate::{
+    error::{Fault, damaged},
+    migrate, queries,
+    row::{self, Columns, Seen},
+    time::Time,
+};
+
+/// One transaction.
+#[derive(Debug)]
+pub(crate) struct Step<'c> {
+    conn: &'c Connection,
+    time: &'c Time,
+    audit_max: u32,
+    floor: Fence,
+    latest: Timestamp,
+    writes: u64,
+}
+
+impl<'c> Step<'c> {
+    /// Begins with what the file says: the schema, the time and the floor of the fences.
+    pub(crate) fn begin(
+        conn: &'c Connection,
+        time: &'c Time,
+        audit_max: u32,
+    ) -> Result<Self, Fault> {
+        let mut statement = conn.prepare_cached(queries::META_READ)?;
+        let mut rows = statement.query([])?;
+        let row = rows.next()?.ok_or_else(|| damaged("the row of semel_meta is missing"))?;
+        // Another process may have migrated the file while it was open here.
+        migrate::admit(row.get(0)?)?;
+        let persisted = row::instant(row, 1)?;
+        time.observe(persisted);
+        let floor = Fence::new(u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default());
+        Ok(Self { conn, time, audit_max, floor, latest: persisted, writes: 0 })
+    }
+
+    /// Returns the time now; it is read when it decides, while the write lock is held.
+    pub(crate) fn now(&mut self) -> Timestamp {
+        self.latest = self.time.now().max(self.latest);
+        self.latest
+    }
+
+    /// The largest fence ever deleted.
+    pub(crate) const fn floor(&self) -> Fence {
+        self.floor
+    }
+
+    /// Raises the floor of the fences.
+    pub(crate) fn raise(&mut self, fence: Fence) {
+        self.floor = self.floor.max(fence);
+    }
+
+    /// The connection that the transaction is open on.
+    pub(crate) const fn conn(&self) -> &'c Connection {
+        self.conn
+    }
+
+    /// How often this step wrote.
+    pub(crate) const fn writes(&self) -> u64 {
+        self.writes
+    }
+
+    /// Reads a record.
+    pub(crate) fn read(&self, id: &IntentId) -> Result<Option<Seen>, Fault> {
+        let mut statement = self.conn.prepare_cached(queries::RECORD_READ)?;
+        let scope = &id.scope;
+        let mut rows = statement.query((
+            scope.tenant.as_str(),
+            scope.operation.as_str(),
+            id.key.as_str(),
+            row::facet(id),
+        ))?;
+        rows.next()?.map(|row| row::seen(id.clone(), row)).transpose()
+    }
+
+    /// Writes the next state of what was seen, or the record of a name that has none.
+    pub(crate) fn put(&mut self, seen: Option<&Seen>, next: &Record) -> Result<(), Fault> {
+        self.writes += 1;
+        let columns = Columns::of(next);
+        let Some(seen) = seen else {
+            let mut statement = self.conn.prepare_cached(queries::RECORD_CLAIM)?;
+            let scope = &next.id.scope;
+            statement.raw_bind_parameter(1, scope.tenant.as_str())?;
+            statement.raw_bind_parameter(2, scope.operation.as_str())?;
+            statement.raw_bind_parameter(3, next.id.key.as_str())?;
+            statement.raw_bind_parameter(4, row::facet(&next.id))?;
+            columns.bind(&mut statement, 5)?;
+            return one(statement.raw_execute()?);
+        };
+        let mut statement = self.conn.prepare_cached(queries::RECORD_WRITE)?;
+        statement.raw_bind_parameter(1, seen.row_id)?;
+        statement.raw_bind_parameter(2, seen.record.token.as_bytes())?;
+        statement.raw_bind_parameter(3, row::number(seen.record.fence))?;
+        statement.raw_bind_parameter(4, seen.record.state.as_str())?;
+        columns.bind(&mut statement, 5)?;
+        one(statement.raw_execute()?)
+    }
+
+    /// Writes the lease of what was seen.
+    pub(crate) fn renew(&mut self, seen: &Seen, next: &Record) -> Result<(), Fault> {
+        self.writes += 1;
+        let mut statement = self.conn.prepare_cached(queries::RECORD_RENEW)?;
+        one(statement.execute((
+            seen.row_id,
+            seen.record.token.as_bytes(),
+            row::number(seen.record.fence),
+            row::micros(next.lease.renewed_at),
+            row::span(next.lease.length),
+        ))?)
+    }
+
+    /// Drops the outcome of a row.
+    pub(crate) fn forget(&mut self, row_id: i64, now: Timestamp) -> Result<(), Fault> {
+        self.writes += 1;
+        let mut statement = self.conn.prepare_cached(queries::RECORD_FORGET)?;
+        one(statement.execute((row_id, row::micros(now)))?)
+    }
+
+    /// Deletes a row.
+    pub(crate) fn delete(&mut self, row_id: i64, now: Timestamp) -> Result<(), Fault> {
+        self.writes += 1;
+        let mut statement = self.conn.prepare_cached(queries::RECORD_DELETE)?;
+        one(statement.execute((row_id, row::micros(now)))?)
+    }
+
+    /// Adds a row to the audit, whose oldest rows go.
+    pub(crate) fn note(&mut self, entry: &AuditRow) -> Result<(), Fault> {
+        self.writes += 1;
+        let scope = &entry.id.scope;
+        self.conn.prepare_cached(queries::AUDIT_NOTE)?.execute((
+            row::micros(entry.at),
+            entry.kind.as_str(),
+            scope.tenant.as_str(),
+            scope.operation.as_str(),
+            entry.id.key.as_str(),
+            row::facet(&entry.id),
+            &entry.actor,
+            &entry.note,
+        ))?;
+        self.conn.prepare_cached(queries::AUDIT_TRIM)?.execute([self.audit_max])?;
+        Ok(())
+    }
+
+    /// Persists the time, if anything was written: a step that wrote nothing needs no commit on disk.
+    pub(crate) fn end(mut self) -> Result<(), Fault> {
+        if self.writes > 0 {
+            let now = self.now();
+            let mut statement = self.conn.prepare_cached(queries::META_WRITE)?;
+            one(statement.execute((row::micros(now), row::number(self.floor)))?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The write lock is held from the read to the write, so exactly one row is hit.
+fn one(rows: usize) -> Result<(), Fault> {
+    if rows == 1 {
+        Ok(())
+    } else {
+        Err(damaged("a record changed under the write lock; check the file for damage").into())
+    }
+}

@@ -1,0 +1,139 @@
+//! The six verbs: where each is answered.
+
+use std::collections::HashSet;
+
+use async_trait::async_trait;
+use semel::{
+    IntentId, Outcome, Permit, Store, StoreError,
+    decide::{Ask, Finish, ReleaseAsk, Resolution, ResolveAsk, Verdict},
+    outcome::Body,
+    store::{
+        Actor, Claimed, Completed, Reading, Released, Renew, Renewed,
+        capability::{Capabilities, Durability, TimeSource},
+        within_batch, within_bounds,
+    },
+};
+
+use crate::{
+    SqliteStore,
+    error::invalid,
+    queue::Lane,
+    verb::{self, Claim, Complete, Release, Renewals, Resolve, Verb},
+};
+
+impl SqliteStore {
+    /// Has the writer do a verb.
+    pub(crate) async fn write<V: Verb>(
+        &self,
+        lane: Lane,
+        verb: V,
+    ) -> Result<V::Answer, StoreError> {
+        self.writer.ask(lane, verb).await
+    }
+
+    fn within_body(&self, outcome: Option<&Outcome>) -> Result<(), StoreError> {
+        within_bounds(outcome)?;
+        let body = outcome.map(|outcome| &outcome.body);
+        match body {
+            Some(Body::Kept(bytes)) if bytes.len() > self.body_max => {
+                Err(invalid("the outcome's body is larger than this store keeps; raise body_max"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers what the committed records answer, and has the writer do the rest, in order.
+    async fn claimed(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
+        let ids = asks.iter().map(|ask| ask.id.clone()).collect();
+        let look = self.readers.look(ids).await?;
+        let answered: Vec<_> = asks
+            .iter()
+            .zip(look.seen)
+            .map(|(ask, seen)| verb::answered(ask, seen, look.now))
+            .collect();
+        let rest = asks.into_iter().zip(&answered);
+        let rest: Vec<_> = rest.filter(|(_, done)| done.is_none()).map(|(ask, _)| ask).collect();
+        if rest.is_empty() {
+            return Ok(answered.into_iter().flatten().collect());
+        }
+        let mut granted = self.write(Lane::Later, Claim(rest)).await?.into_iter();
+        Ok(answered.into_iter().filter_map(|done| done.or_else(|| granted.next())).collect())
+    }
+}
+
+/// Whether an intent is named twice: then a later item must see what an earlier one wrote.
+fn repeats(asks: &[Ask]) -> bool {
+    let mut ids = HashSet::with_capacity(asks.len());
+    asks.len() > 1 && !asks.iter().all(|ask| ids.insert(&ask.id))
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new("sqlite");
+        capabilities.durability = Durability::Durable;
+        capabilities.time = TimeSource::Host;
+        capabilities.shared = true;
+        capabilities.transact = true;
+        capabilities.body_max = self.body_max;
+        capabilities
+    }
+
+    async fn claim(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
+        within_batch(asks.len())?;
+        asks.iter().try_for_each(verb::within_ask)?;
+        if repeats(&asks) {
+            return self.write(Lane::Later, Claim(asks)).await;
+        }
+        self.claimed(asks).await
+    }
+
+    async fn renew(&self, renewals: Vec<Renew>) -> Result<Vec<Renewed>, StoreError> {
+        within_batch(renewals.len())?;
+        self.write(Lane::First, Renewals(renewals)).await
+    }
+
+    async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
+        self.within_body(finish.outcome.as_ref())?;
+        self.write(Lane::First, Complete(permit, finish)).await
+    }
+
+    async fn release(&self, id: IntentId, ask: ReleaseAsk) -> Result<Released, StoreError> {
+        // Without a fence the answer to the claim was lost, and the claim may still be waiting: the
+        // release goes behind it, so that it meets what it is to undo.
+        let lane = if ask.fence.is_some() { Lane::First } else { Lane::Later };
+        self.write(lane, Release(id, ask)).await
+    }
+
+    async fn read(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
+        within_batch(ids.len())?;
+        let look = self.readers.look(ids).await?;
+        let records = look.seen.into_iter().map(|seen| seen.map(|seen| seen.record)).collect();
+        Ok(Reading { records, now: look.now })
+    }
+
+    async fn resolve(
+        &self,
+        id: IntentId,
+        ask: ResolveAsk,
+        actor: Actor,
+    ) -> Result<Resolution, StoreError> {
+        match &ask.verdict {
+            Verdict::Done(outcome) | Verdict::Failed(outcome) => self.within_body(Some(outcome))?,
+            Verdict::NotDone { .. } => {}
+        }
+        within_actor(&actor.name, &actor.note)?;
+        self.write(Lane::Later, Resolve(id, ask, actor)).await
+    }
+}
+
+/// Refuses an audit row that breaks a bound.
+pub(crate) fn within_actor(name: &str, note: &str) -> Result<(), StoreError> {
+    if name.len() > 255 {
+        return Err(invalid("the actor's name is longer than 255 bytes"));
+    }
+    if note.len() > 1_000 {
+        return Err(invalid("the note is longer than 1,000 bytes"));
+    }
+    Ok(())
+}

@@ -96,6 +96,11 @@ impl Heartbeat {
         }
     }
 
+    /// Wakes the task, which sleeps until a renewal is due that nobody needs any more.
+    pub(super) fn look_again(&self) {
+        self.earlier.notify_waiters();
+    }
+
     fn schedule(&self, beat: &Arc<Beat>, at: Monotonic) {
         let mut beats = self.lock();
         let mut state = beat.lock();

@@ -150,6 +150,7 @@ impl Engine {
         let until = self.now().after(wait);
         let drained = async {
             self.inner.heartbeat.drained().await;
+            self.inner.heartbeat.look_again();
             self.inner.tasks.close();
             self.inner.tasks.wait().await;
         };

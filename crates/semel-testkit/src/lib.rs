@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`conformance`] | one function per promise that every store keeps, and the macro that stamps them |
+//! | [`conformance`](mod@conformance) | one function per promise that every store keeps, and the macro that stamps them |
 //! | [`clock`], [`entropy`] | time that moves by hand, chance that replays from a seed |
 //! | [`faults`] | a store that loses calls and answers by script |
 //! | [`history`] | what was done and what was acknowledged, and the checker over it |

@@ -184,7 +184,7 @@ pub async fn an_audit_row_comes_back_whole(on: Fresh) {
             at: on.now().await,
             kind,
             actor: "Ada Lövelace".into(),
-            note: "weil's so ist; -- \u{1f9fe}".into(),
+            note: "c'est la vie; -- \u{1f9fe}".into(),
         };
         on.inspect.note(row.clone()).await.unwrap();
         assert_eq!(on.inspect.audit(Some(row.id.clone()), 10).await.unwrap(), [row]);

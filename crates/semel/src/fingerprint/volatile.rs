@@ -1,5 +1,7 @@
 //! The headers that never count, each with the reason that configuration shows.
 
+use crate::wire;
+
 const ENTRIES: &[(&str, &str)] = &[
     ("accept-encoding", TRANSPORT),
     ("authorization", CREDENTIAL),
@@ -31,7 +33,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("x-cloud-trace-context", TRACING),
     ("x-correlation-id", TRACING),
     ("x-real-ip", ROUTE),
-    ("x-request-id", TRACING),
+    (wire::REQUEST_ID, TRACING),
     ("x-request-start", CLOCK),
     ("x-trace-id", TRACING),
 ];

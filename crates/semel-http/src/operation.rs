@@ -351,6 +351,12 @@ impl Operation {
         &self.policy
     }
 
+    /// Returns the header that carries the key.
+    #[must_use]
+    pub const fn header_ref(&self) -> &HeaderName {
+        &self.header
+    }
+
     /// Returns the methods and path templates.
     #[must_use]
     pub fn routes(&self) -> &[(Method, String)] {

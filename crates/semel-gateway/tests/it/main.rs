@@ -1,6 +1,14 @@
-//! The gateway as its users meet it.
+//! The gateway as its users meet it: real sockets, real processes, effects counted at the upstream.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a test may read clocks and start tasks")]
 
+mod authorising;
 mod config;
+mod ending;
+mod failing;
+mod gateway;
+mod message;
+mod passing;
+mod securing;
+mod upstream;

@@ -1,0 +1,41 @@
+//! Whether the gateway should be sent requests.
+
+use axum::body::Body;
+use http::{Response, StatusCode};
+use semel::{IntentId, Key, Operation, Scope, Tenant};
+use tokio::time::timeout;
+
+use super::{Shared, text};
+
+/// Asks the store for a record that is not there. Ready is who gets an answer in time and is not
+/// shutting down.
+pub(super) async fn ready(shared: &Shared) -> Response<Body> {
+    if shared.closing.is_cancelled() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
+    }
+    let Some(probe) = probe() else {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "the store was not asked\n");
+    };
+    match timeout(shared.ready_wait, shared.engine.status(probe)).await {
+        Ok(Ok(_)) => text(StatusCode::OK, "ready\n"),
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "not ready");
+            text(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.code()))
+        }
+        Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the store did not answer in time\n"),
+    }
+}
+
+fn probe() -> Option<IntentId> {
+    let tenant = Tenant::new("semel").ok()?;
+    let operation = Operation::new("semel.ready").ok()?;
+    Some(Scope::new(tenant, operation).intent(Key::new("ready-probe").ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_probe_has_a_name() {
+        assert!(super::probe().is_some());
+    }
+}

@@ -1,0 +1,104 @@
+//! What every request meets first: heads that mean different things to different readers are refused.
+
+use std::{
+    convert::Infallible,
+    task::{Context, Poll},
+};
+
+use axum::body::Body;
+use http::{Request, Response, StatusCode, Version, header};
+use semel_http::BoxFuture;
+use tower_service::Service;
+
+use crate::problem::{Problem, Retry};
+
+/// Checks a request's head before anything decides by it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry<S>(pub(crate) S);
+
+impl<S> Service<Request<Body>> for Entry<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        match refusal(&request) {
+            Some((code, detail)) => {
+                let refused = refused(code, detail);
+                Box::pin(std::future::ready(Ok(refused)))
+            }
+            None => Box::pin(self.0.call(request)),
+        }
+    }
+}
+
+/// Says why a request is refused.
+fn refusal<B>(request: &Request<B>) -> Option<(&'static str, &'static str)> {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11) {
+        return Some(("host", "A request names exactly one host."));
+    }
+    if has_dot_segment(request.uri().path()) {
+        return Some((
+            "path-not-normal",
+            "The path has a segment `.` or `..`; send the path it stands for.",
+        ));
+    }
+    None
+}
+
+/// Says whether a path has a segment that another reader would resolve to another path, and so to
+/// another operation.
+fn has_dot_segment(path: &str) -> bool {
+    path.contains(['.', '%'])
+        && path.split('/').any(|segment| {
+            let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+            plain == "." || plain == ".."
+        })
+}
+
+fn refused(code: &'static str, detail: &'static str) -> Response<Body> {
+    let problem = Problem {
+        code,
+        status: StatusCode::BAD_REQUEST,
+        title: "The request cannot be read in one way",
+        detail,
+        retry: Retry::CorrectRequest,
+        retry_after: None,
+    };
+    problem.answer()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_stands_for_another_is_refused() {
+        for path in ["/a/../b", "/./a", "/a/..", "/a/%2e%2E/b", "/%2e"] {
+            assert!(has_dot_segment(path), "{path}");
+        }
+        for path in ["/a.b/c", "/...", "/a/..b", "/%2ewell-known", "/"] {
+            assert!(!has_dot_segment(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_request_names_one_host() {
+        let request = |hosts: &[&str]| {
+            let builder = hosts.iter().fold(Request::builder(), |b, host| b.header("host", *host));
+            builder.uri("/").body(()).unwrap()
+        };
+        assert!(refusal(&request(&["a"])).is_none());
+        assert_eq!(refusal(&request(&[])).unwrap().0, "host");
+        assert_eq!(refusal(&request(&["a", "b"])).unwrap().0, "host");
+    }
+}

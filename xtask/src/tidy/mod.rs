@@ -14,6 +14,7 @@ mod names;
 mod rooms;
 mod rust;
 mod shape;
+mod sleeps;
 mod sql;
 mod tree;
 mod words;
@@ -54,6 +55,7 @@ const RULES: &[Rule] = &[
     ("sql-unused", sql::unused),
     ("room", rooms::room),
     ("literal", literals::once),
+    ("sleep", sleeps::guesses),
     ("golden", goldens::golden),
     ("error-page", errors::pages),
     ("link", links::links),

@@ -218,9 +218,11 @@ async fn a_request_with_a_key_uses_no_connection_that_was_idle_for_long() {
     gateway.pay("fresh-1").await;
     gateway.pay("fresh-2").await;
     assert_eq!(upstream.seen.connections(), 1);
+    // The time a connection rests is what this is about, and nothing else tells it.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     gateway.send("GET /plain", &[], "").await;
     assert_eq!(upstream.seen.connections(), 1);
+    // Again the rest itself is what decides.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     gateway.pay("fresh-3").await;
     assert_eq!(upstream.seen.connections(), 2);
@@ -251,6 +253,7 @@ async fn an_open_circuit_sends_nothing_frees_the_key_and_closes_after_a_probe() 
     let deadline = tokio::time::Instant::now() + crate::message::PATIENCE;
     while gateway.pay("circuit-1").await.status() != 201 {
         assert!(tokio::time::Instant::now() < deadline, "the circuit closes again");
+        // Between two polls: the circuit closes by the clock, up to the deadline above.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!(gateway.metric("semel_upstream_circuit_open{upstream=\"api\"}").await, 0);

@@ -171,6 +171,7 @@ async fn a_large_body_passes_without_being_held() {
     // Nothing is read yet: what the upstream could write is what kernel and gateway hold.
     let mut held = 0;
     loop {
+        // Standing still has no signal: it is what two looks with time between them agree on.
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         let now = written.load(Ordering::SeqCst);
         if now == held && now > 0 {

@@ -1,9 +1,13 @@
 //! The command line of the `semel` binary.
 
 mod check;
+mod demo;
 mod exit;
 mod log;
+mod migrate;
+mod records;
 mod reference;
+mod serve;
 mod table;
 
 use std::process::ExitCode;
@@ -11,6 +15,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use self::exit::{Exit, Failure};
+pub(crate) use self::serve::ANNOUNCEMENT;
 
 /// Makes a repeated intent harmless: an idempotency gateway for any HTTP API.
 ///
@@ -27,7 +32,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Serve),
     Check(check::Check),
+    Demo(demo::Demo),
+    Records(Box<records::RecordsArgs>),
+    Migrate(migrate::Migrate),
     Reference(reference::Reference),
 }
 
@@ -51,7 +60,19 @@ impl Command {
     fn run(self) -> Result<Exit, Failure> {
         match self {
             Self::Check(check) => check.run(),
+            Self::Demo(demo) => on_all_cores(demo.run()),
+            Self::Migrate(migrate) => migrate.run(),
+            Self::Records(records) => on_one_core(records.run()),
             Self::Reference(reference) => reference.run(),
+            Self::Serve(serve) => on_all_cores(serve.run()),
         }
     }
+}
+
+fn on_all_cores<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+fn on_one_core<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

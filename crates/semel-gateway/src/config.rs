@@ -12,6 +12,7 @@ mod read;
 mod reference;
 mod schema;
 mod secret;
+mod settings;
 mod span;
 mod upstream;
 mod value;
@@ -238,9 +239,18 @@ impl Config {
     ///
     /// Returns everything that is wrong with it.
     pub fn load(path: &Path) -> Result<Self, Problems> {
+        Self::load_with(path, Files::Checked)
+    }
+
+    /// Reads and checks a file, and as asked the files and folders that it names.
+    ///
+    /// # Errors
+    ///
+    /// Returns everything that is wrong with it.
+    pub fn load_with(path: &Path, files: Files) -> Result<Self, Problems> {
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
         match std::fs::read_to_string(path) {
-            Ok(text) => Self::parse(&text, path, folder, Files::Checked),
+            Ok(text) => Self::parse(&text, path, folder, files),
             Err(error) => {
                 let message = format!("the configuration cannot be read: {error}");
                 let problem = Problem {
@@ -314,13 +324,17 @@ impl Config {
             .iter()
             .filter_map(|upstream| Some((upstream.prefix_of(path)?, upstream)))
             .max_by_key(|(prefix, _)| prefix.len());
-        match (by_prefix, &self.default_upstream) {
-            (Some((_, upstream)), _) => Some(upstream),
-            (None, Some(name)) => self.upstream_named(name),
-            (None, None) => match self.upstream.as_slice() {
-                [only] => Some(only),
-                _ => None,
-            },
+        match by_prefix {
+            Some((_, upstream)) => Some(upstream),
+            None => self.upstream.iter().find(|upstream| self.is_default(upstream)),
+        }
+    }
+
+    /// Says whether an upstream gets what belongs to no other.
+    fn is_default(&self, upstream: &UpstreamConfig) -> bool {
+        match &self.default_upstream {
+            Some(name) => upstream.name == *name,
+            None => self.upstream.len() == 1,
         }
     }
 }

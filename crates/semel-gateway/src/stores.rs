@@ -1,14 +1,15 @@
 //! Which store a URL means: the one file that names drivers.
 
-use std::{fmt, path::Path, sync::Arc};
+use std::{fmt, sync::Arc};
 
 use semel::{
-    Store, StoreError,
+    Store, StoreError, StoreErrorKind,
     store::{
         capability::{Inspect, Sweep},
         memory::MemoryStore,
     },
 };
+use semel_sqlite::SqliteStore;
 
 use crate::config::StoreUrl;
 
@@ -48,12 +49,62 @@ impl Opened {
 pub fn open(url: &StoreUrl) -> Result<Opened, StoreError> {
     match url {
         StoreUrl::Memory => Ok(Opened::of(MemoryStore::new())),
-        StoreUrl::Sqlite(path) => sqlite(path),
+        StoreUrl::Sqlite(path) => Ok(Opened::of(SqliteStore::builder(path).open()?)),
     }
 }
 
-fn sqlite(_path: &Path) -> Result<Opened, StoreError> {
-    Err(StoreError::new(semel::StoreErrorKind::Unavailable, "this build has no SQLite store"))
+/// Opens a store that is there and has the schema of this version: an operator's slip must not make
+/// an empty one, nor migrate one that a gateway uses.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do.
+pub fn open_existing(url: &StoreUrl) -> Result<Opened, StoreError> {
+    match url {
+        StoreUrl::Memory => Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "the store memory: lives in the gateway's process alone",
+        )),
+        StoreUrl::Sqlite(path) => {
+            SqliteStore::schema_version(path)?;
+            Ok(Opened::of(SqliteStore::builder(path).migrate(false).open()?))
+        }
+    }
+}
+
+/// The schema of a store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Schema {
+    /// The one it has, or had before it was migrated; 0 for none.
+    pub found: u32,
+    /// The one that this version works with.
+    pub current: u32,
+}
+
+/// Reads the schema of a store, and changes nothing.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do.
+pub fn schema(url: &StoreUrl) -> Result<Schema, StoreError> {
+    let current = SqliteStore::schema_current();
+    match url {
+        StoreUrl::Memory => Ok(Schema { found: current, current }),
+        StoreUrl::Sqlite(path) => Ok(Schema { found: SqliteStore::schema_version(path)?, current }),
+    }
+}
+
+/// Brings a store to the schema of this version, making it if it is missing.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do.
+pub fn migrate(url: &StoreUrl) -> Result<Schema, StoreError> {
+    let current = SqliteStore::schema_current();
+    match url {
+        StoreUrl::Memory => Ok(Schema { found: current, current }),
+        StoreUrl::Sqlite(path) => Ok(Schema { found: SqliteStore::migrate(path)?, current }),
+    }
 }
 
 impl fmt::Display for StoreUrl {

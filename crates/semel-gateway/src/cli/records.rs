@@ -1,0 +1,50 @@
+//! `semel records`: what an operator does with the records of a store.
+
+mod change;
+mod list;
+mod outcome;
+mod target;
+mod view;
+
+use clap::{Args, Subcommand};
+
+use self::target::Where;
+use super::exit::{Exit, Failure};
+
+/// Lists, shows and settles the records of a store
+#[derive(Args, Debug)]
+pub(super) struct RecordsArgs {
+    #[command(flatten)]
+    place: Where,
+    /// Prints JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    List(list::List),
+    Show(list::Show),
+    Counts(list::CountsArgs),
+    Audit(list::Audit),
+    Lapse(change::Lapse),
+    Resolve(change::Resolve),
+    Release(change::Release),
+}
+
+impl RecordsArgs {
+    pub(super) async fn run(self) -> Result<Exit, Failure> {
+        let desk = self.place.open(self.json)?;
+        match self.verb {
+            Verb::List(list) => list.run(&desk).await,
+            Verb::Show(show) => show.run(&desk).await,
+            Verb::Counts(counts) => counts.run(&desk).await,
+            Verb::Audit(audit) => audit.run(&desk).await,
+            Verb::Lapse(lapse) => lapse.run(&desk).await,
+            Verb::Resolve(resolve) => resolve.run(&desk).await,
+            Verb::Release(release) => release.run(&desk).await,
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The verdict that an operator spells out on the command line.
+
+use std::{fs, path::Path};
+
+use clap::Args;
+use semel::{Outcome, decide::Verdict};
+
+use crate::cli::exit::Failure;
+
+/// What was found out.
+#[derive(Args, Debug)]
+pub(super) struct Said {
+    #[command(flatten)]
+    which: WhichVerdict,
+    /// The status that a retry gets; 200 for --done unless said
+    #[arg(long, value_parser = clap::value_parser!(u16).range(200..=599), conflicts_with = "not_done")]
+    status: Option<u16>,
+    /// The body that a retry gets: a text, or @FILE. Without it a retry is told that the answer was
+    /// not kept, and gets the pointer
+    #[arg(long, value_name = "TEXT|@FILE", conflicts_with = "not_done")]
+    body: Option<String>,
+    /// The media type of the body
+    #[arg(long, default_value = "application/json", value_name = "TYPE", requires = "body")]
+    content_type: String,
+    /// The resource that the operation made
+    #[arg(long, value_name = "KIND/ID", conflicts_with = "not_done")]
+    pointer: Option<String>,
+    /// For --not-done: keys derived for providers change, since a provider may keep a failure under
+    /// the old ones
+    #[arg(long, requires = "not_done")]
+    new_incarnation: bool,
+}
+
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+struct WhichVerdict {
+    /// The effect happened
+    #[arg(long)]
+    done: bool,
+    /// The operation ended in a final failure; say its --status
+    #[arg(long, requires = "status")]
+    failed: bool,
+    /// The effect did not happen: the next request with the same content runs
+    #[arg(long)]
+    not_done: bool,
+}
+
+impl Said {
+    pub(super) fn verdict(self) -> Result<Verdict, Failure> {
+        if self.which.not_done {
+            return Ok(Verdict::NotDone { new_incarnation: self.new_incarnation });
+        }
+        let failed = self.which.failed;
+        let outcome = self.outcome()?;
+        Ok(if failed { Verdict::Failed(outcome) } else { Verdict::Done(outcome) })
+    }
+
+    fn outcome(self) -> Result<Outcome, Failure> {
+        let status = self.status.unwrap_or(200);
+        let mut outcome = match &self.body {
+            None => Outcome::without_body(status),
+            Some(text) => {
+                let body = match text.strip_prefix('@') {
+                    Some(file) => bytes(Path::new(file))?,
+                    None => text.clone().into_bytes(),
+                };
+                let content_type = self.content_type.clone().into_bytes();
+                Outcome::new(status, body).header(http::header::CONTENT_TYPE.as_str(), content_type)
+            }
+        };
+        if let Some(pointer) = &self.pointer {
+            let (kind, id) = pointer
+                .split_once('/')
+                .filter(|(kind, id)| !kind.is_empty() && !id.is_empty())
+                .ok_or_else(|| Failure::usage("--pointer is KIND/ID, such as payment/pay_7"))?;
+            outcome = outcome.pointer(kind, id);
+        }
+        match outcome.broken_bound() {
+            Some(bound) => Err(Failure::usage(bound)),
+            None => Ok(outcome),
+        }
+    }
+}
+
+fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
+    let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.display()));
+    let size = fs::metadata(file).map_err(wrong)?.len();
+    if usize::try_from(size).is_ok_and(|size| size <= Outcome::BODY_MAX) {
+        return fs::read(file).map_err(wrong);
+    }
+    let most = Outcome::BODY_MAX >> 20;
+    Err(Failure::usage(format!("{} is larger than the {most} MiB that are kept", file.display())))
+}

@@ -1,0 +1,118 @@
+//! Which store, and which record in it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use semel::{Key, Operation, Policy, Scope, Tenant, key::Facet};
+
+use super::view;
+use crate::{
+    cli::exit::Failure,
+    config::{Config, Files, StoreUrl, TenantFrom},
+    records::{Found, Records, Seen},
+    stores,
+};
+
+/// The tenant of everybody where there is one tenant only.
+const SINGLE_TENANT: &str = "single";
+
+/// Which store.
+#[derive(Args, Debug)]
+pub(super) struct Where {
+    /// The configuration that names the store and says what holds for the operations
+    #[arg(long, short, global = true, default_value = "semel.toml", value_name = "FILE")]
+    config: PathBuf,
+    /// The store, such as sqlite:semel.db, instead of a configuration; the defaults hold for every
+    /// operation
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+}
+
+/// An open store, and what is known of the operations in it.
+pub(super) struct Desk {
+    pub(super) records: Records,
+    pub(super) json: bool,
+    config: Option<Config>,
+}
+
+impl Where {
+    pub(super) fn open(self, json: bool) -> Result<Desk, Failure> {
+        let (url, config) = match &self.store {
+            Some(text) => {
+                let url = StoreUrl::parse(text, Path::new("")).ok_or_else(|| {
+                    Failure::usage(format!("--store {text} is not a store; write sqlite:PATH"))
+                })?;
+                (url, None)
+            }
+            None => {
+                let config = Config::load_with(&self.config, Files::Ignored)?;
+                (config.store.clone(), Some(config))
+            }
+        };
+        let opened = stores::open_existing(&url)?;
+        Ok(Desk { records: Records::new(opened.store, opened.inspect), json, config })
+    }
+}
+
+impl Desk {
+    /// Returns what holds for an operation; the defaults where no configuration knows it.
+    pub(super) fn policy(&self, operation: &Operation) -> Policy {
+        let known = self
+            .config
+            .as_ref()
+            .and_then(|config| config.operation.iter().find(|known| known.name == *operation));
+        known.map_or_else(Policy::default, |known| known.policy())
+    }
+
+    fn tenant(&self, said: Option<Tenant>) -> Result<Tenant, Failure> {
+        let source = self.config.as_ref().and_then(|config| config.tenant.as_ref());
+        let several = source.is_some_and(|tenant| tenant.source != TenantFrom::SingleTenant);
+        match said {
+            Some(tenant) => Ok(tenant),
+            None if several => Err(Failure::usage(
+                "say whose record it is: --tenant TENANT, as `semel records list` shows it",
+            )),
+            None => Ok(Tenant::new(SINGLE_TENANT).expect("the word is a tenant")),
+        }
+    }
+}
+
+/// Which record.
+#[derive(Args, Debug)]
+pub(super) struct Which {
+    /// The operation
+    operation: Operation,
+    /// The key, as the caller sent it
+    key: Key,
+    /// The tenant; can be left out where there is only one
+    #[arg(long)]
+    tenant: Option<Tenant>,
+    /// Which of several records under one key, as `semel records list` shows it
+    #[arg(long, value_name = "HEX", value_parser = view::facet)]
+    facet: Option<Facet>,
+}
+
+impl Which {
+    pub(super) async fn find(self, desk: &Desk) -> Result<Seen, Failure> {
+        let scope = Scope::new(desk.tenant(self.tenant)?, self.operation);
+        match desk.records.find(&scope, &self.key, self.facet).await? {
+            Found::One(seen) => Ok(*seen),
+            Found::Nothing => Err(Failure::refused(format!(
+                "there is no record of {} {} for the tenant {}: it was never claimed, or all about \
+                 it is forgotten",
+                scope.operation, self.key, scope.tenant
+            ))),
+            Found::Several(records) => {
+                let facets: Vec<_> = records
+                    .iter()
+                    .map(|record| record.id.facet.as_ref().map_or_else(String::new, view::hex))
+                    .collect();
+                Err(Failure::usage(format!(
+                    "the key names several intents, one for each path or content; say which by \
+                     --facet: {}",
+                    facets.join(", ")
+                )))
+            }
+        }
+    }
+}

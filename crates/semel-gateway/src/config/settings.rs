@@ -1,0 +1,117 @@
+//! Turns a checked configuration into what the gateway runs with.
+
+use semel_http::tenant::{api_key_header, single_tenant, trusted_header};
+
+use super::{Config, Forwarded, Host, ReplayAuth, TenantConfig, TenantFrom, UpstreamConfig};
+use crate::settings::{
+    self, AdminSettings, AuthSettings, CircuitSettings, HostHeader, ListenerLimits, Protected,
+    Settings, TlsFiles, UpstreamSettings,
+};
+
+impl Config {
+    /// Returns what the gateway runs with.
+    ///
+    /// # Panics
+    ///
+    /// Never for a configuration that was checked, as every one is that [`Config::load`] returns.
+    #[must_use]
+    pub fn gateway(&self) -> Settings {
+        let tenant = self.tenant.as_ref().expect("a configuration without a tenant is refused");
+        let mut settings = with_tenant(self, tenant);
+        settings.upstreams = self.upstream.iter().map(|upstream| self.reached(upstream)).collect();
+        settings.operations =
+            self.operation.iter().map(|operation| self.protected(operation)).collect();
+        settings.authorize = match &self.replay_auth {
+            Some(ReplayAuth::Ask(ask)) => {
+                let mut upstream = UpstreamSettings::new("replay_auth", ask.url.0.clone());
+                upstream.connect_wait = ask.connect_wait;
+                upstream.ca_file.clone_from(&ask.ca);
+                Some(AuthSettings { upstream, wait: ask.wait, without: ask.without.clone() })
+            }
+            Some(ReplayAuth::None) | None => None,
+        };
+        settings.tls = self
+            .tls
+            .as_ref()
+            .map(|tls| TlsFiles { certificate: tls.certificate.clone(), key: tls.key.clone() });
+        settings.admin = self.admin.map(AdminSettings::new);
+        settings.limits = self.listener_limits();
+        settings.forwarded = match self.forwarded {
+            Forwarded::Append => settings::Forwarded::Append,
+            Forwarded::Replace => settings::Forwarded::Replace,
+        };
+        settings.in_flight_max = self.in_flight.bytes();
+        settings.waiters_max = count(self.waiters);
+        settings.sweep_every = self.sweep_every;
+        settings.sweep_records = self.sweep_records;
+        settings.shutdown_wait = self.shutdown_wait;
+        settings
+    }
+
+    fn protected(&self, operation: &super::OperationConfig) -> Protected {
+        let upstream = self.upstream_of(operation);
+        let trusted = upstream.is_some_and(|upstream| upstream.trusted);
+        Protected {
+            operation: operation
+                .protected(trusted)
+                .expect("a configuration whose plans cannot be made is refused"),
+            upstream: upstream.map(|upstream| upstream.name.clone()),
+        }
+    }
+
+    fn reached(&self, upstream: &UpstreamConfig) -> UpstreamSettings {
+        let mut prefixes = upstream.prefixes.clone();
+        if self.is_default(upstream) && !prefixes.iter().any(|prefix| prefix == "/") {
+            prefixes.push("/".to_owned());
+        }
+        UpstreamSettings {
+            name: upstream.name.clone(),
+            url: upstream.url.0.clone(),
+            prefixes,
+            ca_file: upstream.ca.clone(),
+            host: match upstream.host {
+                Host::Client => HostHeader::Client,
+                Host::Upstream => HostHeader::Upstream,
+            },
+            trusted: upstream.trusted,
+            connect_wait: upstream.connect_wait,
+            answer_wait: upstream.answer_wait,
+            body_wait: upstream.body_wait,
+            connections_max: count(upstream.connections),
+            idle_max: count(upstream.idle),
+            idle_for: upstream.idle_for,
+            circuit: CircuitSettings {
+                failures: upstream.circuit_failures,
+                open_for: upstream.circuit_for,
+            },
+        }
+    }
+
+    fn listener_limits(&self) -> ListenerLimits {
+        let Some(limits) = &self.limits else {
+            return ListenerLimits::default();
+        };
+        ListenerLimits {
+            connections_max: count(limits.connections),
+            handshake_wait: limits.handshake_wait,
+            head_wait: limits.head_wait,
+            body_wait: limits.body_wait,
+            write_wait: limits.write_wait,
+            head_max: limits.head.bytes(),
+            headers_max: count(limits.headers),
+        }
+    }
+}
+
+fn with_tenant(config: &Config, tenant: &TenantConfig) -> Settings {
+    let store = config.store.clone();
+    match (tenant.source, &tenant.header) {
+        (TenantFrom::ApiKey, Some(header)) => Settings::new(store, api_key_header(header.clone())),
+        (TenantFrom::Header, Some(header)) => Settings::new(store, trusted_header(header.clone())),
+        _ => Settings::new(store, single_tenant()),
+    }
+}
+
+fn count(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

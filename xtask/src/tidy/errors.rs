@@ -1,6 +1,7 @@
-//! The rules about stable codes: each is declared once, and each has a page under docs/errors/.
+//! The rules about stable codes: no two kinds share one, and each has a page under docs/errors/.
 //!
-//! A stable code is a literal in the body of a `fn code`.
+//! A stable code is a literal in the body of a `fn code`, the first one of a row of `codes!`, or one that stands as
+//! `code: "…"`. What the engine refuses keeps its code at the boundary, so only those of `fn code` must differ.
 
 use std::collections::BTreeMap;
 
@@ -46,15 +47,20 @@ fn codes(tree: &Tree, findings: &mut Vec<Finding>) -> BTreeMap<String, (String, 
     let linked =
         tree.rust().filter(|(file, _)| file.path.starts_with("crates/") && !file.is_for_tests());
     for (file, rust) in linked {
-        for (line, code) in declared(rust) {
-            if file.is_test_line(line) {
-                continue;
-            }
+        for (line, code) in declared(rust).into_iter().filter(|(line, _)| !file.is_test_line(*line))
+        {
             let place = (file.path.clone(), line);
             if let Some((path, first)) = codes.insert(code.clone(), place) {
                 let says = format!("\"{code}\" is a code of {path}:{first} already");
                 findings.push(Finding::new(&file.path, line, says));
             }
+        }
+    }
+    for (file, rust) in
+        tree.rust().filter(|(file, _)| file.path.starts_with("crates/") && !file.is_for_tests())
+    {
+        for (line, code) in shown(rust).into_iter().filter(|(line, _)| !file.is_test_line(*line)) {
+            codes.entry(code).or_insert_with(|| (file.path.clone(), line));
         }
     }
     codes
@@ -69,6 +75,28 @@ fn declared(rust: &Rust) -> Vec<(usize, String)> {
         let lines = rust.line_at(open)..=rust.line_at(close);
         let inside = rust.literals.iter().filter(|literal| lines.contains(&literal.line));
         found.extend(inside.map(|literal| (literal.line, literal.text.clone())));
+    }
+    found
+}
+
+/// The codes of problem documents: first literals of the rows of `codes!`, and literals behind `code:`.
+fn shown(rust: &Rust) -> Vec<(usize, String)> {
+    let tables: Vec<_> = rust
+        .code
+        .match_indices("codes! {")
+        .map(|(at, start)| {
+            let end = group_end(&rust.code, at + start.len() - 1).unwrap_or(rust.code.len());
+            rust.line_at(at)..=rust.line_at(end)
+        })
+        .collect();
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for (number, line) in rust.lines() {
+        let is_row = tables.iter().any(|table| table.contains(&number));
+        let is_field = line.trim_start().starts_with("code: \"");
+        if is_row || is_field {
+            let first = rust.literals.iter().find(|literal| literal.line == number);
+            found.extend(first.map(|literal| (number, literal.text.clone())));
+        }
     }
     found
 }
@@ -101,5 +129,14 @@ mod tests {
         let other = "crates/semel-http/src/problem.rs";
         let files = [(ERROR, CODES), (other, "fn code() -> &'static str { \"busy\" }\n")];
         assert_eq!(places(pages, &files), [format!("{other}:1")]);
+    }
+
+    #[test]
+    fn a_problem_without_page_is_found() {
+        let text = "codes! {\n    Late \"late\" GONE \"Too late\",\n}\nconst A: Problem = Problem {\n    \
+                    code: \"away\",\n    title: \"Away\",\n};\n";
+        let path = "crates/semel-http/src/problem.rs";
+        let files = [(path, text), ("docs/errors/README.md", "")];
+        assert_eq!(places(pages, &files), [format!("{path}:2"), format!("{path}:5")]);
     }
 }

@@ -1,0 +1,128 @@
+//! A load generator that knows just enough HTTP/1.1 to count answers.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
+
+/// The number of connections of every load.
+pub(crate) const CONNECTIONS: u64 = 64;
+
+/// Makes the bytes of request number `n`.
+pub(crate) type Make = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
+
+/// Sends `requests` requests over [`CONNECTIONS`] connections, each answered before its connection
+/// sends the next, and returns the answers per second. Any answer outside of 2xx is an error.
+pub(crate) async fn run(to: SocketAddr, requests: u64, make: Make) -> Result<f64> {
+    let next = Arc::new(AtomicU64::new(0));
+    let began = Instant::now();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..CONNECTIONS {
+        let (next, make) = (Arc::clone(&next), Arc::clone(&make));
+        tasks.spawn(async move {
+            let mut connection = Connection::open(to).await?;
+            loop {
+                let n = next.fetch_add(1, Ordering::Relaxed);
+                if n >= requests {
+                    return anyhow::Ok(());
+                }
+                let status = connection.send(&make(n)).await?;
+                ensure!((200..300).contains(&status), "an answer has status {status}");
+            }
+        });
+    }
+    while let Some(task) = tasks.join_next().await {
+        task??;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
+    Ok(requests as f64 / seconds)
+}
+
+/// Makes a POST of a JSON body with a key, if there is one.
+pub(crate) fn post(path: &str, key: Option<&str>, body: &str) -> Vec<u8> {
+    let key = key.map_or_else(String::new, |key| format!("idempotency-key: {key}\r\n"));
+    let len = body.len();
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n\
+         content-length: {len}\r\n{key}\r\n{body}"
+    )
+    .into_bytes()
+}
+
+/// Makes a JSON body of about `len` bytes that is the same for the same number.
+pub(crate) fn body(n: u64, len: usize) -> String {
+    let head = format!("{{\"amount\":{n},\"currency\":\"EUR\",\"note\":\"");
+    let fill = len.saturating_sub(head.len() + 2);
+    format!("{head}{}\"}}", "x".repeat(fill))
+}
+
+/// One kept connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(to: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(to).await.context("connect to the server under load")?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, buffer: Vec::with_capacity(4096) })
+    }
+
+    /// Sends a request and reads its whole answer; returns the status.
+    pub(crate) async fn send(&mut self, request: &[u8]) -> Result<u16> {
+        self.stream.write_all(request).await?;
+        self.buffer.clear();
+        let head = self.head().await?;
+        let text = std::str::from_utf8(&self.buffer[..head]).context("read a head")?;
+        let status = text.get(9..12).and_then(|status| status.parse().ok()).context("a status")?;
+        let left = match length(text) {
+            Some(length) => (head + length).saturating_sub(self.buffer.len()),
+            None if text.to_ascii_lowercase().contains("transfer-encoding: chunked") => {
+                while !self.buffer.ends_with(b"0\r\n\r\n") {
+                    self.more().await?;
+                }
+                0
+            }
+            None => bail!("an answer has no length"),
+        };
+        let have = self.buffer.len();
+        self.buffer.resize(have + left, 0);
+        self.stream.read_exact(&mut self.buffer[have..]).await?;
+        Ok(status)
+    }
+
+    async fn head(&mut self) -> Result<usize> {
+        loop {
+            if let Some(at) = self.buffer.windows(4).position(|four| four == b"\r\n\r\n") {
+                return Ok(at + 4);
+            }
+            self.more().await?;
+        }
+    }
+
+    async fn more(&mut self) -> Result<()> {
+        let read = self.stream.read_buf(&mut self.buffer).await?;
+        ensure!(read > 0, "the server closed the connection");
+        Ok(())
+    }
+}
+
+fn length(head: &str) -> Option<usize> {
+    head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+    })
+}

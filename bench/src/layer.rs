@@ -20,7 +20,7 @@ pub(crate) async fn measure(report: &mut Report, rounds: u32, requests: u32) -> 
     let operation =
         Operation::new("payments.create")?.on(http::Method::POST, "/payments").policy(policy);
     let layer = SemelLayer::builder(engine, Operations::new([operation])?)
-        .tenant(semel_http::single_tenant())
+        .tenant(semel_http::tenant::single_tenant())
         .replay_auth_none()
         .build()
         .map_err(|error| anyhow!("{error}"))?;

@@ -1,6 +1,14 @@
 //! Storing the end of a run, again and again to a bound, in a task of the engine.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use tokio::task::JoinError;
 
 use super::{Engine, heartbeat::Beat, holder::Ended};
 use crate::{
@@ -145,7 +153,8 @@ impl Engine {
         Error::NotStored(error)
     }
 
-    /// Runs the end of a run in a task of the engine, and keeps the lease until it is over.
+    /// Runs the end of a run in a task of the engine, unless it is ready at once, and keeps the lease
+    /// until it is over.
     fn detached<T, F>(
         &self,
         beat: Arc<Beat>,
@@ -156,16 +165,21 @@ impl Engine {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let guard = BeatGuard { engine: self.clone(), beat };
-        let task = self.inner.tasks.spawn(async move {
+        let mut end = Box::pin(async move {
             let _guard = guard;
             end.await
         });
+        // Whoever polls next brings a waker of its own, so that none is lost by this first poll.
+        let first = end.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let begun = match first {
+            Poll::Ready(ended) => Ok(ended),
+            Poll::Pending => Err(self.inner.tasks.spawn(end)),
+        };
         async move {
-            task.await.unwrap_or_else(|error| {
-                let message = "the task that stores the end of the run was ended";
-                let kind = StoreErrorKind::Unavailable;
-                Err(Error::NotStored(StoreError::new(kind, message).with_source(error)))
-            })
+            match begun {
+                Ok(ended) => ended,
+                Err(task) => task.await.unwrap_or_else(|error| Err(lost(error))),
+            }
         }
     }
 
@@ -192,6 +206,11 @@ impl Engine {
             }
         }
     }
+}
+
+fn lost(source: JoinError) -> Error {
+    let message = "the task that stores the end of the run was ended";
+    Error::NotStored(StoreError::new(StoreErrorKind::Unavailable, message).with_source(source))
 }
 
 struct BeatGuard {

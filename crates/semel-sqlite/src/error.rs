@@ -154,3 +154,8 @@ pub(crate) fn again(error: &StoreError) -> StoreError {
         None => again,
     }
 }
+
+/// Says whether somebody else held the lock, so that a new transaction may succeed.
+pub(crate) fn is_busy(error: &Error) -> bool {
+    told(error).0 == Kind::Busy
+}

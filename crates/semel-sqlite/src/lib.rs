@@ -43,6 +43,7 @@ mod step;
 mod store;
 mod sweep;
 mod time;
+pub mod transact;
 mod verb;
 mod writer;
 
@@ -71,7 +72,10 @@ pub struct SqliteStore {
     // may write.
     readers: Readers,
     writer: Writer,
+    /// The file, as SQLite names it.
+    path: Arc<str>,
     body_max: usize,
+    audit_max: u32,
 }
 
 impl SqliteStore {
@@ -220,9 +224,10 @@ impl SqliteBuilder {
         let identity = Identity::of(&setting.path);
         let (group_max, audit_max) = (self.group_max, self.audit_max);
         let readers = Readers::start(&setting, self.readers, self.queue_max, Arc::clone(&time))?;
+        let path = conn.path().unwrap_or_default().into();
         let work = Work { conn, identity, time, group_max, audit_max };
         let writer = Writer::start(work, self.queue_max)?;
-        Ok(SqliteStore { readers, writer, body_max: self.body_max })
+        Ok(SqliteStore { readers, writer, path, body_max: self.body_max, audit_max })
     }
 }
 

@@ -17,6 +17,8 @@ statements! {
     MIGRATION_CREATE => "../sql/migration/create.sql",
     MIGRATION_EXISTS => "../sql/migration/exists.sql",
     MIGRATION_LIST => "../sql/migration/list.sql",
+    PENDING_CLOSE => "../sql/pending/close.sql",
+    PENDING_OPEN => "../sql/pending/open.sql",
     RECORD_CLAIM => "../sql/record/claim.sql",
     RECORD_COUNT_FINISHED => "../sql/record/count_finished.sql",
     RECORD_COUNT_HELD => "../sql/record/count_held.sql",

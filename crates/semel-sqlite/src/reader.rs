@@ -170,7 +170,8 @@ fn look(conn: &Connection, time: &Time, ids: &[IntentId]) -> Result<Look, StoreE
     Ok(Look { seen, now: time.now() })
 }
 
-fn one(conn: &Connection, time: &Time, id: &IntentId) -> Result<Option<Seen>, Fault> {
+/// Reads one record, and takes over the time that another process persisted.
+pub(crate) fn one(conn: &Connection, time: &Time, id: &IntentId) -> Result<Option<Seen>, Fault> {
     let mut statement = conn.prepare_cached(queries::RECORD_LOOK)?;
     let scope = &id.scope;
     let mut rows = statement.query((

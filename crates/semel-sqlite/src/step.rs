@@ -2,7 +2,7 @@
 //! groups and a caller's own transaction alike.
 
 use rusqlite::Connection;
-use semel::{Fence, IntentId, Record, Timestamp, store::capability::AuditRow};
+use semel::{Fence, IntentId, Record, Timestamp, Token, store::capability::AuditRow};
 
 use crate::{
     error::{Fault, damaged},
@@ -145,6 +145,20 @@ impl<'c> Step<'c> {
         ))?;
         self.conn.prepare_cached(queries::AUDIT_TRIM)?.execute([self.audit_max])?;
         Ok(())
+    }
+
+    /// Marks a claim of the caller's transaction as not completed.
+    pub(crate) fn open_pending(&mut self, token: Token) -> Result<(), Fault> {
+        self.writes += 1;
+        let mut statement = self.conn.prepare_cached(queries::PENDING_OPEN)?;
+        one(statement.execute([token.as_bytes()])?)
+    }
+
+    /// Takes that mark away; says whether it was there.
+    pub(crate) fn close_pending(&mut self, token: Token) -> Result<bool, Fault> {
+        self.writes += 1;
+        let mut statement = self.conn.prepare_cached(queries::PENDING_CLOSE)?;
+        Ok(statement.execute([token.as_bytes()])? == 1)
     }
 
     /// Persists the time, if anything was written: a step that wrote nothing needs no commit on disk.

@@ -31,17 +31,6 @@ impl SqliteStore {
         self.writer.ask(lane, verb).await
     }
 
-    fn within_body(&self, outcome: Option<&Outcome>) -> Result<(), StoreError> {
-        within_bounds(outcome)?;
-        let body = outcome.map(|outcome| &outcome.body);
-        match body {
-            Some(Body::Kept(bytes)) if bytes.len() > self.body_max => {
-                Err(invalid("the outcome's body is larger than this store keeps; raise body_max"))
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Answers what the committed records answer, and has the writer do the rest, in order.
     async fn claimed(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
         let ids = asks.iter().map(|ask| ask.id.clone()).collect();
@@ -58,6 +47,17 @@ impl SqliteStore {
         }
         let mut granted = self.write(Lane::Later, Claim(rest)).await?.into_iter();
         Ok(answered.into_iter().filter_map(|done| done.or_else(|| granted.next())).collect())
+    }
+}
+
+/// Refuses an outcome that this store does not keep.
+pub(crate) fn within_body(outcome: Option<&Outcome>, body_max: usize) -> Result<(), StoreError> {
+    within_bounds(outcome)?;
+    match outcome.map(|outcome| &outcome.body) {
+        Some(Body::Kept(bytes)) if bytes.len() > body_max => {
+            Err(invalid("the outcome's body is larger than this store keeps; raise body_max"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -94,7 +94,7 @@ impl Store for SqliteStore {
     }
 
     async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
-        self.within_body(finish.outcome.as_ref())?;
+        within_body(finish.outcome.as_ref(), self.body_max)?;
         self.write(Lane::First, Complete(permit, finish)).await
     }
 
@@ -119,7 +119,9 @@ impl Store for SqliteStore {
         actor: Actor,
     ) -> Result<Resolution, StoreError> {
         match &ask.verdict {
-            Verdict::Done(outcome) | Verdict::Failed(outcome) => self.within_body(Some(outcome))?,
+            Verdict::Done(outcome) | Verdict::Failed(outcome) => {
+                within_body(Some(outcome), self.body_max)?;
+            }
             Verdict::NotDone { .. } => {}
         }
         within_actor(&actor.name, &actor.note)?;

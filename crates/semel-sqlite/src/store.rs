@@ -4,19 +4,18 @@ use std::collections::HashSet;
 
 use async_trait::async_trait;
 use semel::{
-    IntentId, Outcome, Permit, Store, StoreError,
-    decide::{Ask, Finish, ReleaseAsk, Resolution, ResolveAsk, Verdict},
-    outcome::Body,
+    IntentId, Permit, Store, StoreError,
+    decide::{Ask, Finish, ReleaseAsk, Resolution, ResolveAsk},
     store::{
         Actor, Claimed, Completed, Reading, Released, Renew, Renewed,
         capability::{Capabilities, Durability, TimeSource},
-        within_batch, within_bounds,
+        claims_within_bounds, finish_within_bounds, release_within_bounds,
+        resolution_within_bounds, within_batch,
     },
 };
 
 use crate::{
     SqliteStore,
-    error::invalid,
     queue::Lane,
     verb::{self, Claim, Complete, Release, Renewals, Resolve, Verb},
 };
@@ -50,17 +49,6 @@ impl SqliteStore {
     }
 }
 
-/// Refuses an outcome that this store does not keep.
-pub(crate) fn within_body(outcome: Option<&Outcome>, body_max: usize) -> Result<(), StoreError> {
-    within_bounds(outcome)?;
-    match outcome.map(|outcome| &outcome.body) {
-        Some(Body::Kept(bytes)) if bytes.len() > body_max => {
-            Err(invalid("the outcome's body is larger than this store keeps; raise body_max"))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Whether an intent is named twice: then a later item must see what an earlier one wrote.
 fn repeats(asks: &[Ask]) -> bool {
     let mut ids = HashSet::with_capacity(asks.len());
@@ -80,8 +68,7 @@ impl Store for SqliteStore {
     }
 
     async fn claim(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
-        within_batch(asks.len())?;
-        asks.iter().try_for_each(verb::within_ask)?;
+        claims_within_bounds(&asks)?;
         if repeats(&asks) {
             return self.write(Lane::Later, Claim(asks)).await;
         }
@@ -94,11 +81,12 @@ impl Store for SqliteStore {
     }
 
     async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
-        within_body(finish.outcome.as_ref(), self.body_max)?;
+        finish_within_bounds(&finish, self.body_max)?;
         self.write(Lane::First, Complete(permit, finish)).await
     }
 
     async fn release(&self, id: IntentId, ask: ReleaseAsk) -> Result<Released, StoreError> {
+        release_within_bounds(&ask)?;
         // Without a fence the answer to the claim was lost, and the claim may still be waiting: the
         // release goes behind it, so that it meets what it is to undo.
         let lane = if ask.fence.is_some() { Lane::First } else { Lane::Later };
@@ -118,24 +106,7 @@ impl Store for SqliteStore {
         ask: ResolveAsk,
         actor: Actor,
     ) -> Result<Resolution, StoreError> {
-        match &ask.verdict {
-            Verdict::Done(outcome) | Verdict::Failed(outcome) => {
-                within_body(Some(outcome), self.body_max)?;
-            }
-            Verdict::NotDone { .. } => {}
-        }
-        within_actor(&actor.name, &actor.note)?;
+        resolution_within_bounds(&ask, &actor, self.body_max)?;
         self.write(Lane::Later, Resolve(id, ask, actor)).await
     }
-}
-
-/// Refuses an audit row that breaks a bound.
-pub(crate) fn within_actor(name: &str, note: &str) -> Result<(), StoreError> {
-    if name.len() > 255 {
-        return Err(invalid("the actor's name is longer than 255 bytes"));
-    }
-    if note.len() > 1_000 {
-        return Err(invalid("the note is longer than 1,000 bytes"));
-    }
-    Ok(())
 }

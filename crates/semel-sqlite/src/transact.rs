@@ -95,6 +95,7 @@ use semel::{
     Call, Outcome, Permit, Policy, Record, Refusal, StoreError, Timestamp, Token,
     decide::{self, Ask, Decision, Finish, FinishKind, Grant, Settle},
     entropy::{Entropy, SystemEntropy},
+    store::{claims_within_bounds, finish_within_bounds},
 };
 
 pub use self::run::{Ran, RunError};
@@ -103,7 +104,6 @@ use crate::{
     error::{Fault, driver, invalid},
     row::Seen,
     step::Step,
-    store::within_body,
     time::Time,
 };
 
@@ -223,7 +223,7 @@ impl Transact {
     }
 
     fn decide(&self, conn: &Connection, mut ask: Ask, call: &Call) -> Result<Decided, StoreError> {
-        crate::verb::within_ask(&ask)?;
+        claims_within_bounds(std::slice::from_ref(&ask))?;
         // A transaction that was not used yet takes the write lock here, before it reads anything.
         take_lock(conn, ask.token)?;
         let mut step = Step::begin(conn, &self.time, self.audit_max)?;
@@ -330,14 +330,11 @@ impl<'c> Guard<'c> {
     }
 
     fn end(self, kind: FinishKind, outcome: Outcome) -> Result<Transaction<'c>, StoreError> {
-        within_body(Some(&outcome), self.transact.body_max)?;
-        self.store(&Finish {
-            kind,
-            outcome: Some(outcome),
-            reason: None,
-            replay_for: self.held.replay_for,
-            remember_for: self.held.remember_for,
-        })?;
+        let Held { replay_for, remember_for, .. } = *self.held;
+        let outcome = Some(outcome);
+        let finish = Finish { kind, outcome, reason: None, replay_for, remember_for };
+        finish_within_bounds(&finish, self.transact.body_max)?;
+        self.store(&finish)?;
         Ok(as_before(self.tx, self.behavior))
     }
 

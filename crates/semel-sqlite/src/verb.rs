@@ -1,7 +1,7 @@
 //! The verbs, each one atomic step: what it read decides, by [`semel::decide`], what it writes.
 
 use semel::{
-    IntentId, Permit, StoreError,
+    IntentId, Permit,
     decide::{
         self, Ask, Decision, Finish, FinishKind, ReleaseAsk, Resolution, ResolveAsk,
         ResolveDecision, Settle,
@@ -217,16 +217,4 @@ impl Verb for Note {
     fn run(&self, step: &mut Step<'_>) -> Result<(), Fault> {
         step.note(&self.0)
     }
-}
-
-/// Refuses what breaks a bound of a claim.
-pub(crate) fn within_ask(ask: &Ask) -> Result<(), StoreError> {
-    let claimed_by = ask.claimed_by.as_ref().map_or(0, |name| name.len());
-    if claimed_by > Ask::CLAIMED_BY_MAX {
-        return Err(crate::error::invalid("claimed_by is longer than 255 bytes"));
-    }
-    if ask.older.len() > Ask::OLDER_MAX {
-        return Err(crate::error::invalid("a claim brings more than 16 older fingerprints"));
-    }
-    Ok(())
 }

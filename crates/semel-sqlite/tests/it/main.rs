@@ -9,4 +9,5 @@
 )]
 
 mod bench;
+mod conformance;
 mod verbs;

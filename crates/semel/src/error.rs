@@ -4,6 +4,8 @@ use std::{error::Error as StdError, fmt};
 
 use thiserror::Error as ThisError;
 
+use crate::policy::PolicyError;
+
 /// A boxed cause.
 pub type Source = Box<dyn StdError + Send + Sync>;
 
@@ -113,6 +115,9 @@ pub enum Error {
     /// caller, who asks again with the same key.
     #[error("the end of the run could not be stored")]
     NotStored(#[source] StoreError),
+    /// The policy of the call cannot be used with this engine's store; nothing ran.
+    #[error("the policy cannot be used")]
+    Policy(#[from] PolicyError),
     /// The permit has ended: somebody else was granted the intent, or it was resolved.
     #[error("the permit has ended")]
     Stale,
@@ -128,6 +133,7 @@ impl Error {
         match self {
             Self::Closed => "closed",
             Self::NotStored(_) => "not-stored",
+            Self::Policy(error) => error.code(),
             Self::Stale => "stale-permit",
             Self::Store(error) => error.code(),
         }
@@ -138,7 +144,7 @@ impl Error {
     pub const fn is_retryable(&self) -> bool {
         match self {
             Self::Closed | Self::NotStored(_) => true,
-            Self::Stale => false,
+            Self::Policy(_) | Self::Stale => false,
             Self::Store(error) => error.kind.is_retryable(),
         }
     }

@@ -30,6 +30,12 @@ pub struct Pointer {
     pub id: Box<str>,
 }
 
+impl Pointer {
+    fn longest(&self) -> usize {
+        self.kind.len().max(self.id.len())
+    }
+}
+
 /// What is kept and replayed.
 ///
 /// ```
@@ -85,19 +91,45 @@ impl Outcome {
         self
     }
 
+    /// Says whether a store that keeps bodies of `body_max` bytes keeps all of this.
+    #[must_use]
+    pub fn fits(&self, body_max: usize) -> bool {
+        self.body_len() <= body_max && self.broken_bound().is_none()
+    }
+
+    /// Drops what breaks a bound, or a body larger than `body_max`: the body, the headers, the
+    /// pointer, and nothing that fits. The status always stays.
+    #[must_use]
+    pub fn within(mut self, body_max: usize) -> Self {
+        if self.body_len() > body_max.min(Self::BODY_MAX) {
+            self.body = Body::NotKept;
+        }
+        if self.headers.len() > Self::HEADERS_MAX || self.header_bytes() > Self::HEADER_BYTES_MAX {
+            self.headers.clear();
+        }
+        self.pointer = self.pointer.filter(|pointer| pointer.longest() <= Self::POINTER_MAX);
+        self
+    }
+
+    fn body_len(&self) -> usize {
+        match &self.body {
+            Body::Kept(bytes) => bytes.len(),
+            Body::NotKept => 0,
+        }
+    }
+
+    fn header_bytes(&self) -> usize {
+        self.headers.iter().map(|header| header.name.len() + header.value.len()).sum()
+    }
+
     /// Says which bound this outcome breaks, if any.
     #[must_use]
     pub fn broken_bound(&self) -> Option<&'static str> {
-        let bytes: usize = self.headers.iter().map(|h| h.name.len() + h.value.len()).sum();
-        let body = match &self.body {
-            Body::Kept(bytes) => bytes.len(),
-            Body::NotKept => 0,
-        };
-        let pointer = self.pointer.as_ref().map_or(0, |p| p.kind.len().max(p.id.len()));
+        let pointer = self.pointer.as_ref().map_or(0, Pointer::longest);
         [
             (self.headers.len() > Self::HEADERS_MAX, "outcome has too many headers"),
-            (bytes > Self::HEADER_BYTES_MAX, "outcome has too many header bytes"),
-            (body > Self::BODY_MAX, "outcome body is too large"),
+            (self.header_bytes() > Self::HEADER_BYTES_MAX, "outcome has too many header bytes"),
+            (self.body_len() > Self::BODY_MAX, "outcome body is too large"),
             (pointer > Self::POINTER_MAX, "outcome pointer is too long"),
         ]
         .into_iter()

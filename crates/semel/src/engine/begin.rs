@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Engine, Holder, waiter::Place};
+use super::{Engine, Holder, cut, waiter::Place};
 use crate::{
     clock::{Monotonic, Timestamp},
     decide::{Ask, Grant, Refusal},
@@ -67,17 +67,20 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// Fails if the engine is closed or the store cannot be asked; nothing ran then, and whatever the
-    /// store may have granted is given back by token.
+    /// Fails if the engine is closed, the policy cannot be used with its store, or the store cannot be
+    /// asked; nothing ran then, and whatever the store may have granted is given back by token.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, whatever the store may have granted is given back by token, in a
     /// task of the engine.
     pub async fn begin(&self, call: Call) -> Result<Begun, Error> {
+        call.policy.check()?;
+        call.policy.check_store(&self.capabilities())?;
         let wait_until = self.now().after(call.policy.wait);
         let mut older = Vec::new();
         let mut place: Option<Place> = None;
+        let mut turn = Turn { engine: self, id: &call.id, mine: false };
         loop {
             // Wake-ups from here on are kept, so that a finish between claim and wait is not missed.
             let notify = place.as_ref().map(|place| Arc::clone(place.notify()));
@@ -85,9 +88,10 @@ impl Engine {
             if let Some(woken) = &mut woken {
                 woken.as_mut().enable();
             }
-            let refusal = match self.claim(&call, &older).await? {
-                Begun::Refused(refusal) => refusal,
-                begun => return Ok(begun),
+            let begun = self.claim(&call, &older).await?;
+            turn.ends_with(&begun);
+            let Begun::Refused(refusal) = begun else {
+                return Ok(begun);
             };
             match &refusal {
                 Refusal::Incomparable { plan } if older.is_empty() => {
@@ -109,7 +113,7 @@ impl Engine {
                     // The lease may be over before anybody can tell of it.
                     let lease_over = self.now().after((*lease_left).max(Duration::from_millis(1)));
                     tokio::select! {
-                        () = woken => {}
+                        () = woken => turn.mine = true,
                         () = self.inner.clock.sleep_until(wait_until.min(lease_over)) => {}
                         () = self.inner.closing.cancelled() => return Err(Error::Closed),
                     }
@@ -151,8 +155,10 @@ impl Engine {
             guard.not_after = guard.not_after.max(Some(not_after));
             let ask = ask(call, older, guard.token, not_after);
             let store = Arc::clone(&self.inner.store);
+            // An answer that was lost without an error leaves time to ask once more.
+            let until = give_up.min(sent.after(call.policy.claim_timeout / 2));
             let claimed =
-                self.owned_until(give_up, async move { store.claim(vec![ask]).await }).await;
+                self.owned_until(until, async move { store.claim(vec![ask]).await }).await;
             match claimed.and_then(only) {
                 Ok(Claimed { answer: ClaimAnswer::TooLate, now }) => {
                     self.inner.time.saw(now, sent);
@@ -165,7 +171,11 @@ impl Engine {
                 }
                 Ok(Claimed { answer, now }) => {
                     self.inner.time.saw(now, sent);
-                    guard.disarm();
+                    // After a lost answer an earlier copy of this claim may still be on its way, and
+                    // be granted once whoever holds the intent now has ended.
+                    if !guard.ambiguous || matches!(answer, ClaimAnswer::Granted { .. }) {
+                        guard.disarm();
+                    }
                     // A repeat may be answered "yours" long after the grant: the holder believes in
                     // its lease from before the first time it was asked for.
                     return Ok(self.answered(call, answer, began));
@@ -246,7 +256,7 @@ fn ask(call: &Call, older: &[Fingerprint], token: Token, not_after: Timestamp) -
         lease: call.policy.lease,
         on_lost: call.policy.on_lost,
         compare: call.policy.compare,
-        claimed_by: call.claimed_by.clone(),
+        claimed_by: call.claimed_by.as_deref().map(|by| cut(by, Ask::CLAIMED_BY_MAX)),
     }
 }
 
@@ -258,6 +268,30 @@ fn only(claimed: Vec<Claimed>) -> Result<Claimed, StoreError> {
 
 fn late() -> StoreError {
     StoreError::new(StoreErrorKind::Busy, "the store was too slow to decide the claim in time")
+}
+
+/// The turn of a waiter that was woken alone. Unless it becomes the holder or meets one, who will wake
+/// the next, it passes the turn on.
+struct Turn<'a> {
+    engine: &'a Engine,
+    id: &'a IntentId,
+    mine: bool,
+}
+
+impl Turn<'_> {
+    const fn ends_with(&mut self, begun: &Begun) {
+        if matches!(begun, Begun::Run(_) | Begun::Refused(Refusal::InProgress { .. })) {
+            self.mine = false;
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.mine {
+            self.engine.inner.waiters.wake_one(self.id);
+        }
+    }
 }
 
 /// A claim that was sent and not answered. Dropped unanswered, it is given back by token.

@@ -55,6 +55,10 @@ pub(super) struct Beat {
 struct BeatState {
     deadline: Monotonic,
     place: Option<(Monotonic, u64)>,
+    /// The last renewal was not answered.
+    failing: bool,
+    /// The work has ended, and its end is being stored.
+    ending: bool,
     over: bool,
 }
 
@@ -71,6 +75,26 @@ impl Beat {
     fn renewed(&self, sent: Monotonic) {
         let mut state = self.lock();
         state.deadline = state.deadline.max(sent.after(self.lease));
+        state.failing = false;
+    }
+
+    /// Says that the work has ended: a renewal that meets its end tells nobody.
+    pub(super) fn ends(&self) {
+        self.lock().ending = true;
+    }
+
+    /// Returns until when a renewal sent at `sent` is waited for: never past the deadline, at which
+    /// the holder must be told.
+    fn patience(&self, sent: Monotonic) -> Monotonic {
+        let (deadline, patience) = (self.deadline(), sent.after(self.lease / 4));
+        if deadline > sent { patience.min(deadline) } else { patience }
+    }
+
+    /// Says whether the deadline has come while renewals fail. A deadline that was missed for another
+    /// reason, as by a machine that slept, is none: the renewal decides then.
+    fn is_out_of_time(&self, now: Monotonic) -> bool {
+        let state = self.lock();
+        state.failing && now >= state.deadline
     }
 }
 
@@ -135,7 +159,13 @@ impl Heartbeat {
 impl Engine {
     /// Begins to keep the lease of `permit`, whose claim was sent at `sent`.
     pub(super) fn beat(&self, permit: Permit, lease: Duration, sent: Monotonic) -> Arc<Beat> {
-        let state = BeatState { deadline: sent.after(lease), place: None, over: false };
+        let state = BeatState {
+            deadline: sent.after(lease),
+            place: None,
+            failing: false,
+            ending: false,
+            over: false,
+        };
         let lost = CancellationToken::new();
         let beat = Arc::new(Beat { permit, lease, lost, state: Mutex::new(state) });
         let heartbeat = &self.inner.heartbeat;
@@ -189,9 +219,14 @@ impl Engine {
                 () = self.inner.clock.sleep_until(until) => false,
                 () = self.inner.closing.cancelled(), if holders == 0 => false,
             };
-            let due = heartbeat.take_due(self.now());
+            let now = self.now();
+            let (lost, due): (Vec<_>, Vec<_>) =
+                heartbeat.take_due(now).into_iter().partition(|beat| beat.is_out_of_time(now));
+            lost.iter().for_each(|beat| self.lose(beat));
             if !due.is_empty() {
-                self.renew_all(due).await;
+                // A store that hangs on one batch must not keep the next from being renewed.
+                let engine = self.clone();
+                self.inner.tasks.spawn(async move { engine.renew_all(due).await });
             } else if !woken {
                 let mut beats = heartbeat.lock();
                 if beats.holders == 0 {
@@ -205,12 +240,11 @@ impl Engine {
 
     async fn renew_all(&self, due: Vec<Arc<Beat>>) {
         let sent = self.now();
-        let shortest = due.iter().map(|beat| beat.lease).min().unwrap_or_default();
+        let until = due.iter().map(|beat| beat.patience(sent)).min().unwrap_or(sent);
         let renewals: Vec<_> = due.iter().map(|b| Renew::of(&b.permit, b.lease)).collect();
         let store = Arc::clone(&self.inner.store);
-        let renewed = self
-            .owned_until(sent.after(shortest / 4), async move { store.renew(renewals).await })
-            .await;
+        let call = self.spawned(async move { store.renew(renewals).await });
+        let renewed = self.owned_until(until, call).await;
         let now = self.now();
         match renewed {
             Ok(answers) => {
@@ -228,21 +262,20 @@ impl Engine {
                 count(&self.inner.counters.store_errors);
                 tracing::warn!(%error, leases = due.len(), "leases could not be renewed");
                 for beat in &due {
-                    if now >= beat.deadline() {
-                        self.lose(beat);
-                    } else {
-                        let again = now.after(beat.lease / 10).min(beat.deadline());
-                        self.inner.heartbeat.schedule(beat, again);
-                    }
+                    beat.lock().failing = true;
+                    let again = now.after(beat.lease / 10).min(beat.deadline());
+                    self.inner.heartbeat.schedule(beat, again);
                 }
             }
         }
     }
 
     fn lose(&self, beat: &Arc<Beat>) {
-        if beat.lock().over || beat.lost.is_cancelled() {
+        let state = beat.lock();
+        if state.over || state.ending || beat.lost.is_cancelled() {
             return;
         }
+        drop(state);
         count(&self.inner.counters.lost);
         tracing::warn!(
             operation = %beat.permit.id.scope.operation,

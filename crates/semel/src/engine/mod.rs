@@ -65,6 +65,9 @@ struct Inner {
     counters: Counters,
 }
 
+/// How long an operator's question may take until the store is taken to be away.
+const ASK_FOR: Duration = Duration::from_secs(10);
+
 /// What is known of an intent.
 #[derive(Clone, Debug)]
 pub struct Status {
@@ -113,7 +116,8 @@ impl Engine {
     /// Fails if the store cannot be asked.
     pub async fn status(&self, id: IntentId) -> Result<Status, Error> {
         let store = Arc::clone(&self.inner.store);
-        let reading = self.owned(async move { store.read(vec![id]).await }).await?;
+        let until = self.now().after(ASK_FOR);
+        let reading = self.owned_until(until, async move { store.read(vec![id]).await }).await?;
         let record = reading.records.into_iter().next().flatten();
         let phase = record.as_ref().map_or(Phase::Absent, |record| record.phase(reading.now));
         let record = record.filter(|_| phase != Phase::Absent);
@@ -137,7 +141,9 @@ impl Engine {
     ) -> Result<Resolution, Error> {
         let store = Arc::clone(&self.inner.store);
         let asked = id.clone();
-        let resolution = self.owned(async move { store.resolve(asked, ask, actor).await }).await?;
+        let until = self.now().after(ASK_FOR);
+        let resolve = async move { store.resolve(asked, ask, actor).await };
+        let resolution = self.owned_until(until, resolve).await?;
         self.inner.waiters.wake_all(&id);
         Ok(resolution)
     }
@@ -155,6 +161,7 @@ impl Engine {
             self.inner.tasks.wait().await;
         };
         tokio::select! {
+            biased;
             () = drained => true,
             () = self.inner.clock.sleep_until(until) => false,
         }
@@ -178,11 +185,21 @@ impl Engine {
         if let Poll::Ready(result) = first {
             return result;
         }
-        let joined = self.inner.tasks.spawn(call).await;
-        joined.unwrap_or_else(|error| {
-            let message = "the store's task ended before it answered";
-            Err(StoreError::new(StoreErrorKind::Unavailable, message).with_source(error))
-        })
+        self.spawned(call).await
+    }
+
+    /// Runs a store call in a task of the engine's own: a call that panics takes nobody along.
+    fn spawned<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> impl Future<Output = Result<T, StoreError>> + Send + 'static {
+        let joined = self.inner.tasks.spawn(call);
+        async move {
+            joined.await.unwrap_or_else(|error| {
+                let message = "the store's task ended before it answered";
+                Err(StoreError::new(StoreErrorKind::Unavailable, message).with_source(error))
+            })
+        }
     }
 
     /// Runs a store call as [`Engine::owned`] does, and waits for it until an instant.
@@ -200,4 +217,9 @@ impl Engine {
             )),
         }
     }
+}
+
+/// Cuts a text for tracing to a bound, between two characters.
+fn cut(text: &str, max: usize) -> Box<str> {
+    text[..text.floor_char_boundary(max)].into()
 }

@@ -10,16 +10,20 @@ use std::{
 
 use tokio::task::JoinError;
 
-use super::{Engine, heartbeat::Beat, holder::Ended};
+use super::{Engine, cut, heartbeat::Beat, holder::Ended};
 use crate::{
     clock::Monotonic,
     decide::{Finish, FinishKind, OnLost, ReleaseAsk},
     error::{Error, StoreError, StoreErrorKind},
     outcome::Outcome,
     policy::Policy,
+    record::{Record, State},
     store::{Completed, ReleaseAnswer, Renew},
     telemetry::count,
 };
+
+/// How long one attempt to store the end of a run may take.
+const ATTEMPT: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Stores an end. The task is begun before this returns its future.
@@ -33,8 +37,8 @@ impl Engine {
     ) -> impl Future<Output = Result<Ended, Error>> + Send + 'static + use<> {
         let finish = Finish {
             kind,
-            outcome,
-            reason: reason.map(Into::into),
+            outcome: outcome.map(|outcome| self.fitting(&beat, outcome)),
+            reason: reason.map(|reason| cut(reason, ReleaseAsk::REASON_MAX)),
             replay_for: policy.replay_for,
             remember_for: policy.remember_for,
         };
@@ -50,6 +54,8 @@ impl Engine {
                 .await;
             let ended = match stored {
                 Ok(Completed::Stored) => Ok(Ended::Stored),
+                // An answer that was lost is no other end: what is kept is this one.
+                Ok(Completed::Already(record)) if keeps(&record, &finish) => Ok(Ended::Stored),
                 Ok(Completed::Already(record)) => Ok(Ended::Before(record)),
                 Ok(Completed::Stale) => {
                     engine.conflict(&beat);
@@ -74,7 +80,7 @@ impl Engine {
             token: beat.permit.token,
             fence: Some(beat.permit.fence),
             compare,
-            reason: Some(reason.into()),
+            reason: Some(cut(reason, ReleaseAsk::REASON_MAX)),
             remember_for: policy.remember_for,
         };
         let engine = self.clone();
@@ -87,10 +93,12 @@ impl Engine {
                     async move { store.release(id, ask).await }
                 })
                 .await;
-            count(&engine.inner.counters.released);
             engine.inner.waiters.wake_one(&beat.permit.id);
             match released.map(|released| released.answer) {
-                Ok(ReleaseAnswer::Stored | ReleaseAnswer::Already) => Ok(()),
+                Ok(ReleaseAnswer::Stored | ReleaseAnswer::Already) => {
+                    count(&engine.inner.counters.released);
+                    Ok(())
+                }
                 Ok(ReleaseAnswer::NotHeld) => Err(Error::Stale),
                 Err(error) => Err(engine.not_stored(error)),
             }
@@ -139,6 +147,19 @@ impl Engine {
         })
     }
 
+    /// Drops what the store cannot keep: that it is done matters more than how it is replayed.
+    fn fitting(&self, beat: &Beat, outcome: Outcome) -> Outcome {
+        let body_max = self.capabilities().body_max;
+        if outcome.fits(body_max) {
+            return outcome;
+        }
+        tracing::warn!(
+            operation = %beat.permit.id.scope.operation,
+            "an outcome was too large for its store, and is not kept whole"
+        );
+        outcome.within(body_max)
+    }
+
     fn conflict(&self, beat: &Beat) {
         count(&self.inner.counters.conflicts);
         tracing::error!(
@@ -164,6 +185,7 @@ impl Engine {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
+        beat.ends();
         let guard = BeatGuard { engine: self.clone(), beat };
         let mut end = Box::pin(async move {
             let _guard = guard;
@@ -195,7 +217,9 @@ impl Engine {
     {
         let mut pause = Duration::from_millis(10);
         loop {
-            match self.owned_until(give_up, call()).await {
+            // An answer that was lost without an error leaves time to ask again.
+            let until = give_up.min(self.now().after(ATTEMPT));
+            match self.owned_until(until, call()).await {
                 Err(error) if error.kind().is_retryable() && self.now() < give_up => {
                     count(&self.inner.counters.store_errors);
                     tracing::warn!(%error, "the end of a run could not be stored yet");
@@ -211,6 +235,16 @@ impl Engine {
 fn lost(source: JoinError) -> Error {
     let message = "the task that stores the end of the run was ended";
     Error::NotStored(StoreError::new(StoreErrorKind::Unavailable, message).with_source(source))
+}
+
+/// Says whether a record keeps exactly what a finish says.
+fn keeps(record: &Record, finish: &Finish) -> bool {
+    let state = match finish.kind {
+        FinishKind::Done => State::Done,
+        FinishKind::Failed => State::Failed,
+        FinishKind::Unknown => return record.state == State::Unknown,
+    };
+    record.state == state && record.outcome == finish.outcome
 }
 
 struct BeatGuard {

@@ -105,7 +105,10 @@ impl Engine {
         let waiters = &self.inner.waiters;
         let mut pause = waiters.poll_every;
         loop {
-            self.inner.clock.sleep_until(self.now().after(pause)).await;
+            tokio::select! {
+                () = self.inner.clock.sleep_until(self.now().after(pause)) => {}
+                () = self.inner.closing.cancelled() => {}
+            }
             let ids: Vec<IntentId> = {
                 let mut keys = waiters.lock();
                 if keys.by_id.is_empty() || self.inner.closing.is_cancelled() {

@@ -4,7 +4,7 @@ use super::{Actor, BATCH_MAX};
 use crate::{
     decide::{Ask, Finish, ReleaseAsk, ResolveAsk, Verdict},
     error::{StoreError, StoreErrorKind},
-    outcome::{Body, Outcome},
+    outcome::Outcome,
 };
 
 /// Refuses a batch that is too large.
@@ -82,11 +82,8 @@ pub fn resolution_within_bounds(
 
 fn kept(outcome: Option<&Outcome>, body_max: usize) -> Result<(), StoreError> {
     within_bounds(outcome)?;
-    let body = match outcome.map(|outcome| &outcome.body) {
-        Some(Body::Kept(bytes)) => bytes.len(),
-        Some(Body::NotKept) | None => 0,
-    };
-    check(body <= body_max, "the outcome's body is larger than this store keeps")
+    let fits = outcome.is_none_or(|outcome| outcome.fits(body_max));
+    check(fits, "the outcome's body is larger than this store keeps")
 }
 
 fn reason(reason: Option<&str>) -> Result<(), StoreError> {

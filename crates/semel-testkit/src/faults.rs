@@ -52,6 +52,8 @@ pub enum Fault {
     Panic,
     /// Nothing happens.
     Pass,
+    /// The call is done, and waits for its turn before and after.
+    Slow,
 }
 
 /// A gate that holds calls until a test opens it.
@@ -201,6 +203,7 @@ impl FaultyStore {
             Fault::Fail(kind) => return Err(StoreError::new(*kind, "the script says so")),
             Fault::HangCall => pending().await,
             Fault::LoseCall => return Err(lost()),
+            Fault::Slow => tokio::task::yield_now().await,
             Fault::Panic => panic!("the script says that {verb:?} panics"),
             _ => {}
         }
@@ -210,6 +213,7 @@ impl FaultyStore {
             Fault::DelayAnswer(gate) => gate.pass().await,
             Fault::HangAnswer => pending().await,
             Fault::LoseAnswer => return Err(lost()),
+            Fault::Slow => tokio::task::yield_now().await,
             _ => {}
         }
         answer

@@ -1,4 +1,4 @@
-//! The engine and the reference store, seen from outside.
+//! The reference store keeps every promise of the suite.
 
 use std::sync::Arc;
 

@@ -1,0 +1,153 @@
+//! Answers that are lost on the way: the engine asks again by the same token until it knows.
+
+use std::time::Duration;
+
+use semel::{Error, Phase, State, StoreErrorKind, decide::OnLost, engine::Ended};
+use semel_testkit::{Fault, Verb};
+
+use crate::world::{INSTANT, LEASE, World, call, created, policy, refused, replayed, running};
+
+const STORE_FOR: Duration = Duration::from_secs(30);
+
+/// C19: the claim was committed and its answer lost, by an error or by silence. The owner knows its
+/// own claim again and runs, once.
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_runs_once() {
+    for fault in [Fault::LoseAnswer, Fault::LoseCall, Fault::HangAnswer, Fault::HangCall] {
+        let world = World::new();
+        world.store.next(Verb::Claim, fault.clone());
+        let begin = tokio::spawn({
+            let engine = world.engine.clone();
+            async move { engine.begin(call("k", policy(OnLost::Hold))).await }
+        });
+        world.clock.run(policy(OnLost::Hold).claim_timeout - INSTANT).await;
+        let holder = running(begin.await.unwrap().unwrap());
+        assert_eq!(world.store.calls(Verb::Claim), 2, "{fault:?}");
+        assert_eq!(world.record("k").await.unwrap().permit(), *holder.permit());
+        holder.complete(created()).await.unwrap();
+        assert_eq!(world.engine.stats().fresh, 1);
+    }
+}
+
+/// C13, C79, C80: the completion was committed and its answer lost. It is stored once.
+#[tokio::test]
+async fn a_completion_whose_answer_was_lost_is_stored_once() {
+    for fault in [Fault::LoseAnswer, Fault::LoseCall, Fault::HangAnswer, Fault::HangCall] {
+        let world = World::new();
+        let holder = world.hold("k", policy(OnLost::Hold)).await;
+        world.store.next(Verb::Complete, fault.clone());
+        let end = tokio::spawn(holder.complete(created()));
+        world.clock.run(Duration::from_secs(6)).await;
+        assert_eq!(end.await.unwrap().unwrap(), Ended::Stored, "{fault:?}");
+        assert_eq!(world.store.calls(Verb::Complete), 2);
+        let begun = world.other().begin(call("k", policy(OnLost::Hold))).await.unwrap();
+        assert_eq!(replayed(begun), created());
+    }
+}
+
+/// A release whose answer was lost is done once.
+#[tokio::test]
+async fn a_release_whose_answer_was_lost_is_done_once() {
+    for fault in [Fault::LoseAnswer, Fault::HangAnswer, Fault::LoseCall] {
+        let world = World::new();
+        let holder = world.hold("k", policy(OnLost::Hold)).await;
+        world.store.next(Verb::Release, fault.clone());
+        let end = tokio::spawn(holder.release("no-effect"));
+        world.clock.run(Duration::from_secs(6)).await;
+        end.await.unwrap().unwrap();
+        assert_eq!((world.store.calls(Verb::Release), world.engine.stats().released), (2, 1));
+        assert_eq!(world.phase("k").await, Phase::Stored(State::Open), "{fault:?}");
+    }
+}
+
+/// C79: a completion that cannot be stored within its bound is told as "not stored: use the same
+/// key", and a later retry meets the truth: here, that nobody can say.
+#[tokio::test]
+async fn a_completion_that_cannot_be_stored_leaves_it_unknown() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Hold)).await;
+    holder.start().await.unwrap();
+    world.store.always(Verb::Complete, Fault::LoseCall);
+    let end = tokio::spawn(holder.complete(created()));
+    world.clock.run(STORE_FOR - INSTANT).await;
+    assert!(!end.is_finished(), "given up too early");
+    world.clock.run(Duration::from_secs(2)).await;
+    let error = end.await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::NotStored(_)) && error.is_retryable());
+    assert_eq!((world.engine.holding(), world.engine.stats().not_stored), (0, 1));
+    // While the end was tried the lease was kept; now it ends.
+    world.clock.run(LEASE + INSTANT).await;
+    let begun = world.engine.begin(call("k", policy(OnLost::Hold))).await.unwrap();
+    assert_eq!(refused(begun).code(), "unknown");
+}
+
+/// C79: all answers of the store were lost, but the completion was stored: the retry gets it.
+#[tokio::test]
+async fn a_completion_that_was_stored_and_not_acknowledged_is_replayed() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Hold)).await;
+    world.store.always(Verb::Complete, Fault::LoseAnswer);
+    let end = tokio::spawn(holder.complete(created()));
+    world.clock.run(STORE_FOR + Duration::from_secs(2)).await;
+    assert!(matches!(end.await.unwrap(), Err(Error::NotStored(_))));
+    let begun = world.engine.begin(call("k", policy(OnLost::Hold))).await.unwrap();
+    assert_eq!(replayed(begun), created());
+}
+
+/// A store that says for certain that it cannot is not asked again.
+#[tokio::test]
+async fn a_completion_that_is_refused_for_certain_is_not_asked_again() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Hold)).await;
+    world.store.always(Verb::Complete, Fault::Fail(StoreErrorKind::Full));
+    assert!(matches!(holder.complete(created()).await, Err(Error::NotStored(_))));
+    assert_eq!(world.store.calls(Verb::Complete), 1);
+}
+
+/// A store that panics while it completes takes nobody along, and the key is not stuck.
+#[tokio::test]
+async fn a_completion_that_panics_is_not_stored() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Hold)).await;
+    world.store.next(Verb::Complete, Fault::Panic);
+    assert!(matches!(holder.complete(created()).await, Err(Error::NotStored(_))));
+    assert_eq!(world.engine.holding(), 0);
+    world.clock.run(LEASE + INSTANT).await;
+    let begun = world.engine.begin(call("k", policy(OnLost::Hold))).await.unwrap();
+    assert_eq!(refused(begun).code(), "unknown");
+}
+
+/// A holder that went away before its effect gives back even through a store that is away for long.
+#[tokio::test]
+async fn a_holder_that_went_away_gives_back_when_the_store_is_back() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Hold)).await;
+    for fault in [Fault::LoseCall, Fault::HangCall, Fault::Fail(StoreErrorKind::Busy)] {
+        world.store.next(Verb::Release, fault);
+    }
+    drop(holder);
+    world.clock.run(Duration::from_secs(12)).await;
+    assert_eq!(world.phase("k").await, Phase::Stored(State::Open));
+}
+
+/// While the end of a run is tried, its lease is kept: nobody runs it meanwhile.
+#[tokio::test]
+async fn the_lease_is_kept_while_the_end_is_tried() {
+    let world = World::new();
+    let short = semel::Policy {
+        lease: Duration::from_secs(3),
+        store_for: Duration::from_secs(60),
+        ..policy(OnLost::Rerun)
+    };
+    let holder = world.hold("k", short).await;
+    world.store.always(Verb::Complete, Fault::LoseCall);
+    let end = tokio::spawn(holder.complete(created()));
+    for _ in 0..10 {
+        world.clock.run(Duration::from_secs(3)).await;
+        let begun = world.other().begin(call("k", policy(OnLost::Rerun))).await.unwrap();
+        assert_eq!(refused(begun).code(), "in-progress");
+    }
+    world.store.heal();
+    world.clock.run(Duration::from_secs(2)).await;
+    assert_eq!(end.await.unwrap().unwrap(), Ended::Stored);
+}

@@ -1,0 +1,19 @@
+//! The engine and the reference store, seen from outside.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test starts tasks and may fail by panicking"
+)]
+
+mod beginning;
+mod ending;
+mod keeping;
+mod lost_answers;
+mod memory;
+mod retention;
+mod shutdown;
+mod typed;
+mod waiting;
+mod world;

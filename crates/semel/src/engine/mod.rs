@@ -15,7 +15,13 @@ mod sweep;
 mod timebase;
 mod waiter;
 
-use std::{future::Future, pin::Pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -181,11 +187,15 @@ impl Engine {
         call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
         let mut call = Box::pin(call);
-        let first = std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut call).poll(cx))).await;
-        if let Poll::Ready(result) = first {
-            return result;
+        let first = std::future::poll_fn(|cx| {
+            // A store that panics must not take along its caller, who may be unwinding already.
+            Poll::Ready(catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))))
+        });
+        match first.await {
+            Ok(Poll::Ready(result)) => result,
+            Ok(Poll::Pending) => self.spawned(call).await,
+            Err(_) => Err(StoreError::new(StoreErrorKind::Unavailable, "the store panicked")),
         }
-        self.spawned(call).await
     }
 
     /// Runs a store call in a task of the engine's own: a call that panics takes nobody along.

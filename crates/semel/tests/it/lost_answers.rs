@@ -104,17 +104,43 @@ async fn a_completion_that_is_refused_for_certain_is_not_asked_again() {
     assert_eq!(world.store.calls(Verb::Complete), 1);
 }
 
-/// A store that panics while it completes takes nobody along, and the key is not stuck.
+/// A store that panics takes nobody along: what it was asked is asked again.
 #[tokio::test]
-async fn a_completion_that_panics_is_not_stored() {
+async fn a_store_that_panics_takes_nobody_along() {
+    let world = World::new();
+    for verb in [Verb::Read, Verb::Claim, Verb::Complete, Verb::Release] {
+        world.store.next(verb, Fault::Panic);
+    }
+    let begun = tokio::spawn({
+        let engine = world.engine.clone();
+        async move { engine.begin(call("k", policy(OnLost::Hold))).await }
+    });
+    world.clock.run(INSTANT).await;
+    assert_eq!(begun.await.unwrap().unwrap_err().code(), "store-unavailable");
+    let begun = tokio::spawn({
+        let engine = world.engine.clone();
+        async move { engine.begin(call("k", policy(OnLost::Hold))).await }
+    });
+    world.clock.run(Duration::from_secs(1)).await;
+    let end = tokio::spawn(running(begun.await.unwrap().unwrap()).complete(created()));
+    world.clock.run(Duration::from_secs(1)).await;
+    assert_eq!(end.await.unwrap().unwrap(), Ended::Stored);
+}
+
+/// A store that panics while a holder is dropped by a panic does not end the process.
+#[tokio::test]
+async fn a_store_that_panics_while_work_panics_ends_no_process() {
     let world = World::new();
     let holder = world.hold("k", policy(OnLost::Hold)).await;
+    holder.start().await.unwrap();
     world.store.next(Verb::Complete, Fault::Panic);
-    assert!(matches!(holder.complete(created()).await, Err(Error::NotStored(_))));
-    assert_eq!(world.engine.holding(), 0);
-    world.clock.run(LEASE + INSTANT).await;
-    let begun = world.engine.begin(call("k", policy(OnLost::Hold))).await.unwrap();
-    assert_eq!(refused(begun).code(), "unknown");
+    let work = tokio::spawn(async move {
+        let _holder = holder;
+        panic!("the work panics");
+    });
+    assert!(work.await.unwrap_err().is_panic());
+    world.clock.run(Duration::from_secs(1)).await;
+    assert_eq!(world.phase("k").await, Phase::Stored(State::Unknown));
 }
 
 /// A holder that went away before its effect gives back even through a store that is away for long.

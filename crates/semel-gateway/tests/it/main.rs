@@ -4,11 +4,15 @@
 #![allow(clippy::disallowed_methods, reason = "a test may read clocks and start tasks")]
 
 mod authorising;
+mod command;
+mod commanding;
 mod config;
+mod demo;
 mod ending;
 mod failing;
 mod gateway;
 mod message;
 mod passing;
+mod records;
 mod securing;
 mod upstream;

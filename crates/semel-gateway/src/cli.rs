@@ -47,7 +47,8 @@ pub fn main() -> ExitCode {
         eprintln!("semel: this is a fault of the program itself, please report it: {panic}");
     }));
     let cli = Cli::parse();
-    match cli.log.init().and_then(|()| cli.command.run()) {
+    let log = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
+    match cli.log.init(log).and_then(|()| cli.command.run()) {
         Ok(exit) => exit.into(),
         Err(Failure { exit, message }) => {
             eprintln!("semel: {message}");

@@ -8,7 +8,8 @@ use std::{
 };
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressStyle};
+use comfy_table::ContentArrangement;
+use indicatif::ProgressBar;
 use semel::{Clock, SystemClock};
 use tokio::net::TcpListener;
 
@@ -18,11 +19,14 @@ use super::{
 };
 use crate::{
     Shutdown,
-    config::{Config, written},
+    config::Config,
     demo::{Api, Ledger, Report, Setup, Stage, StageError},
 };
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
+
+/// How wide the table is: the last column is wrapped.
+const TABLE_WIDTH: u16 = 118;
 
 /// Starts a small payments API behind the gateway, to try by hand; or tries itself, with --run
 #[derive(Args, Debug)]
@@ -52,10 +56,10 @@ impl Demo {
 async fn watch(setup: &Setup, json: bool) -> Result<Exit, Failure> {
     let clock = SystemClock::new();
     let began = clock.monotonic();
-    let bar = progress();
+    let progress = Progress::new(json);
     let mut stage = Stage::start(setup).await?;
-    let report = stage.play(|step| bar.set_message(step)).await;
-    bar.finish_and_clear();
+    let report = stage.play(|step| progress.step(step)).await;
+    progress.end();
     let report = report?;
     if json {
         say(&report.json().to_string())?;
@@ -66,22 +70,41 @@ async fn watch(setup: &Setup, json: bool) -> Result<Exit, Failure> {
     Ok(if report.is_fine() { Exit::Fine } else { Exit::Refused })
 }
 
-/// A line on the terminal that says what happens; nothing where nobody watches.
-fn progress() -> ProgressBar {
-    if !io::stderr().is_terminal() {
-        return ProgressBar::hidden();
+/// Says what happens while it happens: on a terminal in one line that moves, else a line each.
+struct Progress {
+    bar: Option<ProgressBar>,
+    quiet: bool,
+}
+
+impl Progress {
+    fn new(quiet: bool) -> Self {
+        let bar = (!quiet && io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            bar.enable_steady_tick(Duration::from_millis(100));
+            bar
+        });
+        Self { bar, quiet }
     }
-    let bar = ProgressBar::new_spinner();
-    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-        bar.set_style(style);
+
+    fn step(&self, step: &'static str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(step),
+            None if self.quiet => {}
+            None => eprintln!("{step} …"),
+        }
     }
-    bar.enable_steady_tick(Duration::from_millis(100));
-    bar
+
+    fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 fn shown(report: &Report) -> String {
     let mut table =
-        table::plain(["what was done", "intents", "requests", "charges", "", "answers"]);
+        table::plain(["what was done", "intents", "requests", "charges", "", "what came back"]);
+    table.set_width(TABLE_WIDTH).set_content_arrangement(ContentArrangement::Dynamic);
     for step in &report.steps {
         let verdict = match (step.faults.is_empty(), step.control) {
             (false, _) => "WRONG",
@@ -105,11 +128,12 @@ fn summary(report: &Report, took: Duration) -> String {
     for step in &report.steps {
         lines.extend(step.faults.iter().map(|fault| format!("WRONG  {}: {fault}", step.what)));
     }
+    let seconds = took.as_secs_f32();
     lines.push(if report.is_fine() {
         format!(
-            "Through semel every intent was charged exactly once, counted in the API's own ledger \
-             ({}).",
-            written(took)
+            "Through semel every intent was charged exactly once, by the API's own ledger. The \
+             gateway was killed {} times. {seconds:.1} s",
+            report.kills
         )
     } else {
         "The promise was broken. Please report this with the lines above.".into()

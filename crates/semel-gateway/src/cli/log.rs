@@ -9,18 +9,20 @@ use super::exit::Failure;
 
 #[derive(Args, Debug)]
 pub(super) struct Log {
-    /// What is logged: a level, or targets with levels, such as `info,semel=debug`
-    #[arg(long, global = true, env = "RUST_LOG", default_value = "info", value_name = "FILTER")]
-    log: String,
+    /// What is logged: a level, or targets with levels, such as `info,semel=debug`; `info` for serve
+    /// and `warn` for everything else
+    #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER")]
+    log: Option<String>,
     /// Logs one JSON object a line
     #[arg(long, global = true)]
     log_json: bool,
 }
 
 impl Log {
-    pub(super) fn init(&self) -> Result<(), Failure> {
-        let filter = EnvFilter::try_new(&self.log)
-            .map_err(|error| Failure::usage(format!("--log {}: {error}", self.log)))?;
+    pub(super) fn init(&self, unless_said: &str) -> Result<(), Failure> {
+        let log = self.log.as_deref().unwrap_or(unless_said);
+        let filter = EnvFilter::try_new(log)
+            .map_err(|error| Failure::usage(format!("--log {log}: {error}")))?;
         let lines = tracing_subscriber::fmt()
             .with_env_filter(filter)
             .with_writer(io::stderr)

@@ -21,8 +21,9 @@ use tokio::{net::TcpListener, sync::Notify, task::JoinSet};
 
 use super::ledger::Ledger;
 
-/// How long a charge takes, as a provider would: long enough for others to come meanwhile.
-const WORK: Duration = Duration::from_millis(40);
+/// How long the API works before it charges, and again before it answers: long enough for others to
+/// come meanwhile, and for a crash to hit either half.
+const WORK: Duration = Duration::from_millis(20);
 
 /// The running API. Dropping it ends it.
 #[derive(Debug)]
@@ -79,6 +80,7 @@ async fn pay(State(desk): State<Desk>, Json(payment): Json<Payment>) -> (StatusC
     Gates::pass(gate.as_ref(), At::BeforeCharge).await;
     tokio::time::sleep(WORK).await;
     let charged = desk.ledger.charge(&payment.order, &payment.amount);
+    tokio::time::sleep(WORK).await;
     Gates::pass(gate.as_ref(), At::AfterCharge).await;
     answer(charged, payment)
 }
@@ -95,6 +97,7 @@ async fn pay_once(
     let gate = desk.gates.at(&payment.order);
     tokio::time::sleep(WORK).await;
     let charged = desk.ledger.charge_once(&payment.order, &payment.amount, key);
+    tokio::time::sleep(WORK).await;
     Gates::pass(gate.as_ref(), At::AfterCharge).await;
     answer(charged, payment)
 }

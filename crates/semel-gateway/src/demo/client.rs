@@ -1,6 +1,6 @@
 //! A client that sends one request and reads the whole answer, and never retries by itself.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{fmt, io, net::SocketAddr, time::Duration};
 
 use axum::body::Body;
 use bytes::Bytes;
@@ -28,6 +28,17 @@ impl Answer {
         let document: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
         let code = document.get("type")?.as_str()?.strip_prefix(wire::PROBLEM_TYPE_PREFIX)?;
         Some(code.to_owned())
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.status)?;
+        match self.problem() {
+            Some(problem) => write!(f, " {problem}"),
+            None if self.replayed => f.write_str(" replayed"),
+            None => Ok(()),
+        }
     }
 }
 

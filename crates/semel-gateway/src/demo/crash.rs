@@ -2,6 +2,7 @@
 
 use std::{io, process::Output, time::Duration};
 
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::{
@@ -25,7 +26,7 @@ pub(super) async fn after_charge(stage: &mut Stage) -> Result<Row, StageError> {
     crash(stage, &payment, At::AfterCharge, &mut tally).await?;
     let answer = unknown_then_resolved(stage, &payment, &mut tally).await?;
     tally.wants(&answer, 201, true);
-    tally.say("the operator finds the charge and says so, 201 replayed");
+    tally.say(format!("the operator says that it is in the ledger, {answer}"));
     Ok(tally.row(vec![Intent::once(&payment.order, told(&answer))]))
 }
 
@@ -36,7 +37,7 @@ pub(super) async fn before_charge(stage: &mut Stage) -> Result<Row, StageError> 
     crash(stage, &payment, At::BeforeCharge, &mut tally).await?;
     let answer = unknown_then_resolved(stage, &payment, &mut tally).await?;
     tally.wants(&answer, 201, false);
-    tally.say("the operator finds no charge and says so, 201");
+    tally.say(format!("the operator says that it is not in the ledger, {answer}"));
     Ok(tally.row(vec![Intent::once(&payment.order, told(&answer))]))
 }
 
@@ -48,7 +49,7 @@ pub(super) async fn rerun(stage: &mut Stage) -> Result<Row, StageError> {
     tally.sent(1);
     let answer = payment.send(stage.to()).await?;
     tally.wants(&answer, 201, false);
-    tally.say("the retry is sent again with the same key, 201");
+    tally.say(format!("the retry is sent on with the same key, {answer}"));
     Ok(tally.row(vec![Intent::once(&payment.order, told(&answer))]))
 }
 
@@ -91,7 +92,7 @@ async fn unknown_then_resolved(
     if retry.problem().as_deref() != Some("unknown") {
         tally.fault(format!("the retry met {} and not \"unknown\"", retry.status));
     }
-    tally.say("retry: unknown");
+    tally.say(format!("retry: {retry}"));
     if let Err(why) = resolve(stage, payment).await? {
         tally.fault(why);
     }
@@ -99,36 +100,36 @@ async fn unknown_then_resolved(
     Ok(payment.send(stage.to()).await?)
 }
 
-/// Does what an operator would: looks into the ledger, and resolves on the command line.
+/// Does what an operator would: looks into the ledger, and resolves on the command line. Whoever
+/// finds no charge looks again each time until nobody can still be sending.
 pub(super) async fn resolve(
     stage: &Stage,
     payment: &Payment,
 ) -> Result<Result<(), String>, StageError> {
-    let id = stage.charged(&payment.order)?.map(payment_id);
-    let body = id.as_ref().map(|id| {
-        serde_json::json!({ "id": id, "order": payment.order, "amount": payment.amount })
-            .to_string()
-    });
-    let pointer = id.as_ref().map(|id| format!("payment/{id}"));
-    let mut arguments = vec!["records", "resolve", "payments.create", &payment.key];
-    arguments.extend(["--yes", "--json", "--actor", "the demo", "--note"]);
-    match (&body, &pointer) {
-        (Some(body), Some(pointer)) => {
-            arguments.extend(["the charge is in the ledger", "--done", "--status", "201"]);
-            arguments.extend(["--body", body.as_str(), "--pointer", pointer.as_str()]);
-        }
-        _ => arguments.extend(["the ledger has no charge", "--not-done"]),
-    }
     for _ in 0..ASKS_MAX {
-        let output = stage.gateway.command(&arguments).await?;
+        let id = stage.charged(&payment.order)?.map(payment_id);
+        let output = resolve_as(stage, payment, id.as_deref()).await?;
         match output.status.code() {
             Some(0) => return Ok(Ok(())),
-            // Too early: the lost holder may still be sending.
-            Some(1) if body.is_none() => tokio::time::sleep(Duration::from_millis(100)).await,
+            Some(1) if id.is_none() => tokio::time::sleep(Duration::from_millis(100)).await,
             _ => return Ok(Err(said(&output))),
         }
     }
     Err(io::Error::other("an unknown intent could not be resolved in time").into())
+}
+
+async fn resolve_as(stage: &Stage, payment: &Payment, id: Option<&str>) -> io::Result<Output> {
+    let mut arguments = vec!["records", "resolve", "payments.create", &payment.key];
+    arguments.extend(["--yes", "--json", "--actor", "the demo", "--note"]);
+    let Some(id) = id else {
+        arguments.extend(["the ledger has no charge", "--not-done"]);
+        return stage.gateway.command(&arguments).await;
+    };
+    let paid = json!({ "id": id, "order": payment.order, "amount": payment.amount }).to_string();
+    let pointer = format!("payment/{id}");
+    arguments.extend(["the charge is in the ledger", "--done", "--status", "201"]);
+    arguments.extend(["--body", &paid, "--pointer", &pointer]);
+    stage.gateway.command(&arguments).await
 }
 
 fn said(output: &Output) -> String {

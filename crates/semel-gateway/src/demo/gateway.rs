@@ -28,6 +28,7 @@ pub(super) struct Gateway {
     log: PathBuf,
     child: Child,
     address: SocketAddr,
+    kills: usize,
 }
 
 impl Gateway {
@@ -37,7 +38,7 @@ impl Gateway {
         let (config, log) = (setup.config(), setup.log());
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let (child, address) = spawn(&program, &config, &log, any).await?;
-        Ok(Self { program, config, log, child, address })
+        Ok(Self { program, config, log, child, address, kills: 0 })
     }
 
     pub(super) const fn address(&self) -> SocketAddr {
@@ -46,7 +47,12 @@ impl Gateway {
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
     pub(super) async fn kill(&mut self) -> io::Result<()> {
+        self.kills += 1;
         self.child.kill().await
+    }
+
+    pub(super) const fn kills(&self) -> usize {
+        self.kills
     }
 
     /// Starts it again on the same port and the same store.

@@ -68,7 +68,7 @@ impl Stage {
         rows.push(crash::rerun(self).await?);
         now(storm::STORM);
         rows.push(storm::storm(self).await?);
-        Ok(Report::new(rows, &self.ledger.counts()?))
+        Ok(Report::new(rows, &self.ledger.counts()?, self.gateway.kills()))
     }
 
     pub(super) fn to(&self) -> SocketAddr {

@@ -60,7 +60,7 @@ pub(super) async fn storm(stage: &mut Stage) -> Result<Row, StageError> {
         judged.push(Intent::once(&payment.order, told(&answer)));
     }
     tally.say(format!(
-        "{} × 201; {count} unknown, found in the ledger by the operator and resolved",
+        "{} × 201; {count} unknown, resolved by the operator from the ledger",
         INTENTS - count
     ));
     Ok(tally.row(judged))

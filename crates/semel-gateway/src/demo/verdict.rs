@@ -34,7 +34,7 @@ impl Intent {
 
 /// One step of the run, before it is judged.
 #[derive(Clone, Debug)]
-pub(crate) struct Row {
+pub(super) struct Row {
     pub(super) what: &'static str,
     pub(super) requests: usize,
     /// What came back, in words.
@@ -61,12 +61,14 @@ pub(crate) struct Judged {
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     pub(crate) steps: Vec<Judged>,
+    /// How often the gateway was killed.
+    pub(crate) kills: usize,
 }
 
 impl Report {
     /// Judges every step by the ledger.
-    pub(crate) fn new(rows: Vec<Row>, charges: &BTreeMap<String, Charges>) -> Self {
-        Self { steps: rows.into_iter().map(|row| judged(row, charges)).collect() }
+    pub(super) fn new(rows: Vec<Row>, charges: &BTreeMap<String, Charges>, kills: usize) -> Self {
+        Self { steps: rows.into_iter().map(|row| judged(row, charges)).collect(), kills }
     }
 
     /// Says whether every intent was charged exactly once, and every answer was as promised.
@@ -90,7 +92,7 @@ impl Report {
                 })
             })
             .collect();
-        json!({ "fine": self.is_fine(), "steps": steps })
+        json!({ "fine": self.is_fine(), "kills": self.kills, "steps": steps })
     }
 }
 
@@ -155,7 +157,7 @@ mod tests {
             .iter()
             .map(|(order, count)| ((*order).to_owned(), Charges { count: *count, first: 1 }))
             .collect();
-        let report = Report::new(vec![row(vec![intent])], &charges);
+        let report = Report::new(vec![row(vec![intent])], &charges, 0);
         assert_eq!(report.is_fine(), fault.is_none());
         let faults = report.steps[0].faults.join("\n");
         assert!(faults.contains(fault.unwrap_or_default()), "{faults}");
@@ -193,6 +195,6 @@ mod tests {
         let mut row = row(vec![Intent::once("a", Some("pay_1".into()))]);
         row.faults.push("500".into());
         let charges = [("a".to_owned(), Charges { count: 1, first: 1 })].into();
-        assert!(!Report::new(vec![row], &charges).is_fine());
+        assert!(!Report::new(vec![row], &charges, 0).is_fine());
     }
 }

@@ -2,7 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use semel::{
-    IntentId, Operation, Record, State, Tenant, Timestamp,
+    IntentId, Key, Operation, Record, State, Tenant, Timestamp,
+    key::Facet,
     store::{BATCH_MAX, capability::Filter},
 };
 use serde_json::json;
@@ -177,8 +178,17 @@ impl CountsArgs {
 /// Shows who did what, newest first; of one record, or of all
 #[derive(Args, Debug)]
 pub(super) struct Audit {
-    #[command(flatten)]
-    which: Option<Which>,
+    /// Only of this operation and the key after it
+    #[arg(requires = "key")]
+    operation: Option<Operation>,
+    /// The key, as the caller sent it
+    key: Option<Key>,
+    /// The tenant; can be left out where there is only one
+    #[arg(long, requires = "key")]
+    tenant: Option<Tenant>,
+    /// Which of several records under one key
+    #[arg(long, requires = "key", value_name = "HEX", value_parser = view::facet)]
+    facet: Option<Facet>,
     /// How many rows at most
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=PAGE))]
     limit: u32,
@@ -186,8 +196,12 @@ pub(super) struct Audit {
 
 impl Audit {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
-        let id = match self.which {
-            Some(which) => Some(which.find(desk).await?.record.id),
+        let (tenant, facet) = (self.tenant, self.facet);
+        let id = match self.operation.zip(self.key) {
+            Some((operation, key)) => {
+                let which = Which { operation, key, tenant, facet };
+                Some(which.find(desk).await?.record.id)
+            }
             None => None,
         };
         let rows = desk.records.audit(id, self.limit).await?;

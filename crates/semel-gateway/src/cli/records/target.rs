@@ -81,15 +81,15 @@ impl Desk {
 #[derive(Args, Debug)]
 pub(super) struct Which {
     /// The operation
-    operation: Operation,
+    pub(super) operation: Operation,
     /// The key, as the caller sent it
-    key: Key,
+    pub(super) key: Key,
     /// The tenant; can be left out where there is only one
     #[arg(long)]
-    tenant: Option<Tenant>,
+    pub(super) tenant: Option<Tenant>,
     /// Which of several records under one key, as `semel records list` shows it
     #[arg(long, value_name = "HEX", value_parser = view::facet)]
-    facet: Option<Facet>,
+    pub(super) facet: Option<Facet>,
 }
 
 impl Which {

@@ -123,6 +123,12 @@ pub(crate) fn invalid(message: impl Into<Box<str>>) -> StoreError {
     StoreError::new(Kind::Invalid, message)
 }
 
+/// Says that the bounded file takes no new intents.
+pub(crate) fn full() -> StoreError {
+    let message = "the file has as many pages as it may; sweep it, or raise the page bound";
+    StoreError::new(Kind::Full, message)
+}
+
 /// Says that stored bytes are not what any version writes.
 pub(crate) fn damaged(message: impl Into<Box<str>>) -> StoreError {
     StoreError::new(Kind::Damaged, message)

@@ -59,6 +59,7 @@ use self::{
     error::{Fault, invalid},
     open::{Identity, Setting},
     reader::Readers,
+    step::Limits,
     time::Time,
     writer::{Work, Writer},
 };
@@ -75,7 +76,7 @@ pub struct SqliteStore {
     /// The file, as SQLite names it.
     path: Arc<str>,
     body_max: usize,
-    audit_max: u32,
+    limits: Limits,
 }
 
 impl SqliteStore {
@@ -181,7 +182,8 @@ impl SqliteBuilder {
         self
     }
 
-    /// Bounds the file to a number of pages of 4 KiB. No bound by default.
+    /// Bounds the file to a number of pages of 4 KiB. Near the bound new intents are refused as
+    /// `Full`, and the last eighth is kept for the ends of what is held. No bound by default.
     pub const fn page_max(mut self, pages: u32) -> Self {
         self.page_max = Some(pages);
         self
@@ -222,12 +224,13 @@ impl SqliteBuilder {
         let persisted = persisted(&conn).map_err(StoreError::from)?;
         let time = Arc::new(Time::new(self.clock, persisted));
         let identity = Identity::of(&setting.path);
-        let (group_max, audit_max) = (self.group_max, self.audit_max);
+        let group_max = self.group_max;
+        let limits = Limits { audit_max: self.audit_max, page_max: self.page_max };
         let readers = Readers::start(&setting, self.readers, self.queue_max, Arc::clone(&time))?;
         let path = conn.path().unwrap_or_default().into();
-        let work = Work { conn, identity, time, group_max, audit_max };
+        let work = Work { conn, identity, time, group_max, limits };
         let writer = Writer::start(work, self.queue_max)?;
-        Ok(SqliteStore { readers, writer, path, body_max: self.body_max, audit_max })
+        Ok(SqliteStore { readers, writer, path, body_max: self.body_max, limits })
     }
 }
 

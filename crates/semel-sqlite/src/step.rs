@@ -5,18 +5,27 @@ use rusqlite::Connection;
 use semel::{Fence, IntentId, Record, Timestamp, Token, store::capability::AuditRow};
 
 use crate::{
-    error::{Fault, damaged},
+    error::{Fault, damaged, full},
     migrate, queries,
     row::{self, Columns, Seen},
     time::Time,
 };
+
+/// What a transaction must keep to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// How many audit rows stay.
+    pub(crate) audit_max: u32,
+    /// How many pages the file may have.
+    pub(crate) page_max: Option<u32>,
+}
 
 /// One transaction.
 #[derive(Debug)]
 pub(crate) struct Step<'c> {
     conn: &'c Connection,
     time: &'c Time,
-    audit_max: u32,
+    limits: Limits,
     floor: Fence,
     latest: Timestamp,
     writes: u64,
@@ -27,7 +36,7 @@ impl<'c> Step<'c> {
     pub(crate) fn begin(
         conn: &'c Connection,
         time: &'c Time,
-        audit_max: u32,
+        limits: Limits,
     ) -> Result<Self, Fault> {
         let mut statement = conn.prepare_cached(queries::META_READ)?;
         let mut rows = statement.query([])?;
@@ -37,7 +46,7 @@ impl<'c> Step<'c> {
         let persisted = row::instant(row, 1)?;
         time.observe(persisted);
         let floor = Fence::new(u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default());
-        Ok(Self { conn, time, audit_max, floor, latest: persisted, writes: 0 })
+        Ok(Self { conn, time, limits, floor, latest: persisted, writes: 0 })
     }
 
     /// Returns the time now; it is read when it decides, while the write lock is held.
@@ -64,6 +73,22 @@ impl<'c> Step<'c> {
     /// How often this step wrote.
     pub(crate) const fn writes(&self) -> u64 {
         self.writes
+    }
+
+    /// Refuses a new record when the bounded file is nearly full, so that those who hold an intent
+    /// find room for its end.
+    pub(crate) fn room(&self) -> Result<(), Fault> {
+        let Some(page_max) = self.limits.page_max else {
+            return Ok(());
+        };
+        let pragma = |name| -> Result<u32, Fault> {
+            Ok(self.conn.prepare_cached(name)?.query_row([], |row| row.get(0))?)
+        };
+        let used = pragma("PRAGMA page_count")?.saturating_sub(pragma("PRAGMA freelist_count")?);
+        if page_max.saturating_sub(used) < (page_max / KEPT_SHARE).max(KEPT_PAGES) {
+            return Err(full().into());
+        }
+        Ok(())
     }
 
     /// Reads a record.
@@ -143,7 +168,7 @@ impl<'c> Step<'c> {
             &entry.actor,
             &entry.note,
         ))?;
-        self.conn.prepare_cached(queries::AUDIT_TRIM)?.execute([self.audit_max])?;
+        self.conn.prepare_cached(queries::AUDIT_TRIM)?.execute([self.limits.audit_max])?;
         Ok(())
     }
 
@@ -171,6 +196,10 @@ impl<'c> Step<'c> {
         Ok(())
     }
 }
+
+/// Which share of a bounded file is kept for those who hold an intent, and at least how many pages.
+const KEPT_SHARE: u32 = 8;
+const KEPT_PAGES: u32 = 8;
 
 /// The write lock is held from the read to the write, so exactly one row is hit.
 fn one(rows: usize) -> Result<(), Fault> {

@@ -103,7 +103,7 @@ use crate::{
     SqliteStore,
     error::{Fault, driver, invalid},
     row::Seen,
-    step::Step,
+    step::{Limits, Step},
     time::Time,
 };
 
@@ -115,7 +115,8 @@ impl SqliteStore {
             time: self.readers.time(),
             path: Arc::clone(&self.path),
             body_max: self.body_max,
-            audit_max: self.audit_max,
+            // The bound of pages is one of the writer's connection, not of the caller's.
+            limits: Limits { page_max: None, ..self.limits },
             entropy: Arc::new(SystemEntropy),
         }
     }
@@ -127,7 +128,7 @@ pub struct Transact {
     time: Arc<Time>,
     path: Arc<str>,
     body_max: usize,
-    audit_max: u32,
+    limits: Limits,
     entropy: Arc<dyn Entropy>,
 }
 
@@ -226,7 +227,7 @@ impl Transact {
         claims_within_bounds(std::slice::from_ref(&ask))?;
         // A transaction that was not used yet takes the write lock here, before it reads anything.
         take_lock(conn, ask.token)?;
-        let mut step = Step::begin(conn, &self.time, self.audit_max)?;
+        let mut step = Step::begin(conn, &self.time, self.limits)?;
         let seen = step.read(&call.id)?;
         let now = step.now();
         let record = seen.as_ref().map(|seen| &seen.record);
@@ -342,7 +343,7 @@ impl<'c> Guard<'c> {
         let Held { seen, granted, .. } = &*self.held;
         let token = granted.token;
         let conn: &Connection = &self.tx;
-        let mut step = Step::begin(conn, &self.transact.time, self.transact.audit_max)?;
+        let mut step = Step::begin(conn, &self.transact.time, self.transact.limits)?;
         if conn.is_autocommit() || !step.close_pending(token)? {
             return Err(invalid(
                 "a statement inside the guard ended the transaction or undid the claim; run none that does",

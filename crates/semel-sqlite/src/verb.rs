@@ -43,6 +43,9 @@ fn claim(step: &mut Step<'_>, ask: &Ask) -> Result<Claimed, Fault> {
     let decision = decide::claim(record, ask, now);
     let answer = match (decision, seen.as_ref()) {
         (Decision::Grant(grant), _) => {
+            if seen.is_none() {
+                step.room()?;
+            }
             let next = decide::grant(record, ask, grant, step.floor(), now);
             step.put(seen.as_ref(), &next)?;
             ClaimAnswer::Granted { permit: next.permit(), grant: Some(grant) }

@@ -18,7 +18,7 @@ use crate::{
     error::{self, Fault},
     open::Identity,
     queue::{Lane, Queue},
-    step::Step,
+    step::{Limits, Step},
     time::Time,
     verb::Verb,
 };
@@ -81,7 +81,7 @@ pub(crate) struct Work {
     pub(crate) identity: Identity,
     pub(crate) time: Arc<Time>,
     pub(crate) group_max: usize,
-    pub(crate) audit_max: u32,
+    pub(crate) limits: Limits,
 }
 
 impl std::fmt::Debug for dyn Job {
@@ -161,7 +161,7 @@ impl Work {
         let conn = &self.conn;
         run(conn, "BEGIN IMMEDIATE").map_err(|error| Failure::All(error::driver(error)))?;
         let open = Open(conn);
-        let step = Step::begin(conn, &self.time, self.audit_max);
+        let step = Step::begin(conn, &self.time, self.limits);
         let mut step = step.map_err(|fault| Failure::All(fault.into()))?;
         for job in jobs {
             // The transaction is rolled back and the job is never asked again after a panic.

@@ -20,6 +20,8 @@ use crate::{
     verb::{Claim, Verb},
 };
 
+const LIMITS: Limits = Limits { audit_max: 10, page_max: None };
+
 struct Bench {
     _folder: tempfile::TempDir,
     setting: Setting,
@@ -40,7 +42,7 @@ impl Bench {
         set(&mut conn);
         let time = Arc::new(Time::new(Arc::new(SystemClock::new()), Timestamp::default()));
         let identity = Identity::of(&self.setting.path);
-        Writer::start(Work { conn, identity, time, group_max: 100, audit_max: 10 }, 100).unwrap()
+        Writer::start(Work { conn, identity, time, group_max: 100, limits: LIMITS }, 100).unwrap()
     }
 
     fn records(&self) -> u32 {
@@ -183,7 +185,7 @@ async fn past_the_bound_of_the_queue_callers_are_told_at_once() {
     let conn = bench.setting.writer().unwrap();
     let time = Arc::new(Time::new(Arc::new(SystemClock::new()), Timestamp::default()));
     let identity = Identity::of(&bench.setting.path);
-    let work = Work { conn, identity, time, group_max: 1, audit_max: 10 };
+    let work = Work { conn, identity, time, group_max: 1, limits: LIMITS };
     let writer = Writer::start(work, 1).unwrap();
     let (held, go, entered) = Bad::new(false);
     let held = writer.ask(Lane::Later, held);

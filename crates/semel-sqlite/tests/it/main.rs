@@ -9,5 +9,9 @@
 )]
 
 mod bench;
+mod clock;
 mod conformance;
+mod process;
+mod transact;
+mod trouble;
 mod verbs;

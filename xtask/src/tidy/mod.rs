@@ -14,6 +14,7 @@ mod names;
 mod rooms;
 mod rust;
 mod shape;
+mod siblings;
 mod sleeps;
 mod sql;
 mod tree;
@@ -54,6 +55,7 @@ const RULES: &[Rule] = &[
     ("sql-in-rust", sql::in_rust),
     ("sql-unused", sql::unused),
     ("room", rooms::room),
+    ("sibling", siblings::rooms),
     ("literal", literals::once),
     ("sleep", sleeps::guesses),
     ("golden", goldens::golden),

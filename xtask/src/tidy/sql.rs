@@ -5,7 +5,8 @@ use super::rust::finds_word;
 use super::tree::{File, Tree};
 
 /// Crates that speak SQL.
-const STORES: &[&str] = &["crates/semel-mysql", "crates/semel-postgres", "crates/semel-sqlite"];
+pub(super) const STORES: &[&str] =
+    &["crates/semel-mysql", "crates/semel-postgres", "crates/semel-sqlite"];
 
 /// No statement words in a store's Rust: a statement can then be read, run and compared by hand.
 pub(super) fn in_rust(tree: &Tree) -> Vec<Finding> {

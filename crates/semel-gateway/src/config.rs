@@ -18,6 +18,8 @@ mod upstream;
 mod value;
 
 use std::{
+    fs::File,
+    io::{self, Read},
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -223,6 +225,18 @@ impl Value for StoreUrl {
     }
 }
 
+/// The largest configuration, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if u64::try_from(read).is_ok_and(|read| read <= FILE_BYTES_MAX) {
+        return Ok(text);
+    }
+    Err(io::Error::other(format!("it has more than {} KiB", FILE_BYTES_MAX >> 10)))
+}
+
 /// Whether the files and folders that a configuration names are looked at.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Files {
@@ -249,7 +263,7 @@ impl Config {
     /// Returns everything that is wrong with it.
     pub fn load_with(path: &Path, files: Files) -> Result<Self, Problems> {
         let folder = path.parent().unwrap_or_else(|| Path::new(""));
-        match std::fs::read_to_string(path) {
+        match read(path) {
             Ok(text) => Self::parse(&text, path, folder, files),
             Err(error) => {
                 let message = format!("the configuration cannot be read: {error}");

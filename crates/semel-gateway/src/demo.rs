@@ -19,6 +19,6 @@ pub(crate) use self::{
     api::Api,
     ledger::Ledger,
     setup::Setup,
-    stage::{Stage, StageError},
+    stage::{Stage, StageError, run_name},
     verdict::Report,
 };

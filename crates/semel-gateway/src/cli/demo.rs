@@ -10,7 +10,7 @@ use std::{
 use clap::Args;
 use comfy_table::ContentArrangement;
 use indicatif::ProgressBar;
-use semel::{Clock, SystemClock};
+use semel::{Clock, SystemClock, wire::IDEMPOTENCY_KEY};
 use tokio::net::TcpListener;
 
 use super::{
@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Shutdown,
     config::Config,
-    demo::{Api, Ledger, Report, Setup, Stage, StageError},
+    demo::{Api, Ledger, Report, Setup, Stage, StageError, run_name},
 };
 
 const LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
@@ -58,9 +58,13 @@ async fn watch(setup: &Setup, json: bool) -> Result<Exit, Failure> {
     let began = clock.monotonic();
     let progress = Progress::new(json);
     let mut stage = Stage::start(setup).await?;
-    let report = stage.play(|step| progress.step(step)).await;
+    let played = tokio::select! {
+        played = stage.play(|step| progress.step(step)) => Some(played),
+        // The folder and the gateway's process go as this function ends.
+        _ = tokio::signal::ctrl_c() => None,
+    };
     progress.end();
-    let report = report?;
+    let report = played.ok_or_else(|| Failure::refused("interrupted"))??;
     if json {
         say(&report.json().to_string())?;
     } else {
@@ -170,10 +174,12 @@ async fn by_hand(setup: &Setup, listen: Option<SocketAddr>) -> Result<Exit, Fail
 }
 
 fn page(gateway: SocketAddr, api: SocketAddr, setup: &Setup) -> String {
+    let order = run_name();
     let post = |amount: &str| {
         format!(
-            "curl -i http://{gateway}/payments -H 'Idempotency-Key: order-7' \\\n     \
-             -H 'Content-Type: application/json' -d '{{\"order\":\"7\",\"amount\":\"{amount}\"}}'"
+            "curl -i http://{gateway}/payments -H '{IDEMPOTENCY_KEY}: order-{order}' \\\n     \
+             -H 'content-type: application/json' \
+             -d '{{\"order\":\"{order}\",\"amount\":\"{amount}\"}}'"
         )
     };
     let folder = setup.folder().display();

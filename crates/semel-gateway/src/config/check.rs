@@ -4,15 +4,20 @@
 mod files;
 mod operations;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use semel::wire;
 
 use super::{
     Config, ReplayAuth, StoreUrl, TenantConfig, TenantFrom,
     problem::{ProblemKind, listed, nearest},
-    read::Reading,
+    read::{Reading, without_index},
+    span::written,
 };
+
+/// The shortest and the longest wait for a client or an upstream.
+const WAIT_MIN: Duration = Duration::from_millis(10);
+const WAIT_MAX: Duration = Duration::from_secs(86_400);
 
 /// The most waiters and connections that can be asked for.
 const COUNT_MAX: u32 = 1_000_000;
@@ -123,6 +128,14 @@ fn upstreams(config: &Config, reading: &mut Reading<'_>) {
             }
         }
         count(reading, &at("connections"), upstream.connections);
+        for (setting, span) in [
+            ("connect_wait", upstream.connect_wait),
+            ("answer_wait", upstream.answer_wait),
+            ("body_wait", upstream.body_wait),
+            ("circuit_for", upstream.circuit_for),
+        ] {
+            wait(reading, &at(setting), span);
+        }
     }
     if let Some(name) = &config.default_upstream {
         known_upstream(config, name, "default_upstream", reading);
@@ -162,20 +175,44 @@ fn bounds(config: &Config, reading: &mut Reading<'_>) {
     if let Some(limits) = &config.limits {
         count(reading, "limits.connections", limits.connections);
         count(reading, "limits.headers", limits.headers);
+        for (setting, span) in [
+            ("limits.handshake_wait", limits.handshake_wait),
+            ("limits.head_wait", limits.head_wait),
+            ("limits.body_wait", limits.body_wait),
+            ("limits.write_wait", limits.write_wait),
+        ] {
+            wait(reading, setting, span);
+        }
+        if !(4_096..=16 << 20).contains(&limits.head.bytes()) {
+            let message =
+                format!("`limits.head` is {}; it must lie between 4 KiB and 16 MiB", limits.head);
+            reading.problem(ProblemKind::Value, "limits.head", message);
+        }
     }
     if config.admin == Some(config.listen) && config.listen.port() != 0 {
         let message = "`admin` and `listen` are the same address";
         reading.problem(ProblemKind::Conflict, "admin", message);
     }
-    if config.sweep_every.as_millis() < 100 {
-        let message = "`sweep_every` must be at least 100ms";
-        reading.problem(ProblemKind::Value, "sweep_every", message);
+    wait(reading, "sweep_every", config.sweep_every);
+    if let Some(ReplayAuth::Ask(ask)) = &config.replay_auth {
+        wait(reading, "replay_auth.wait", ask.wait);
+        wait(reading, "replay_auth.connect_wait", ask.connect_wait);
+    }
+}
+
+/// A wait of nothing would end everything before it began.
+fn wait(reading: &mut Reading<'_>, path: &str, span: Duration) {
+    if span < WAIT_MIN || span > WAIT_MAX {
+        let (shown, span) = (without_index(path), written(span));
+        let (min, max) = (written(WAIT_MIN), written(WAIT_MAX));
+        let message = format!("`{shown}` is {span}; it must lie between {min} and {max}");
+        reading.problem(ProblemKind::Value, path, message);
     }
 }
 
 fn count(reading: &mut Reading<'_>, path: &str, value: u32) {
     if value == 0 || value > COUNT_MAX {
-        let shown = super::read::without_index(path);
+        let shown = without_index(path);
         let message = format!("`{shown}` is {value}; it must lie between 1 and {COUNT_MAX}");
         reading.problem(ProblemKind::Value, path, message);
     }

@@ -1,6 +1,9 @@
 //! Turns a checked configuration into what the gateway runs with.
 
-use semel_http::tenant::{api_key_header, single_tenant, trusted_header};
+use http::{HeaderValue, header::AUTHORIZATION, request::Parts};
+use semel_http::tenant::{
+    TenantError, TenantSource, api_key_header, single_tenant, trusted_header,
+};
 
 use super::{Config, Forwarded, Host, ReplayAuth, TenantConfig, TenantFrom, UpstreamConfig};
 use crate::settings::{
@@ -106,9 +109,28 @@ impl Config {
 fn with_tenant(config: &Config, tenant: &TenantConfig) -> Settings {
     let store = config.store.clone();
     match (tenant.source, &tenant.header) {
+        (TenantFrom::ApiKey, Some(header)) if *header == AUTHORIZATION => {
+            Settings::new(store, static_credential())
+        }
         (TenantFrom::ApiKey, Some(header)) => Settings::new(store, api_key_header(header.clone())),
         (TenantFrom::Header, Some(header)) => Settings::new(store, trusted_header(header.clone())),
         _ => Settings::new(store, single_tenant()),
+    }
+}
+
+/// Makes the tenant of a credential that never changes, and refuses Bearer tokens: a refreshed token
+/// would be a new tenant, and every retry under it a second effect.
+fn static_credential() -> impl TenantSource {
+    let digest = api_key_header(AUTHORIZATION);
+    move |parts: &Parts| {
+        let bearer = |value: &HeaderValue| {
+            value.as_bytes().get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
+        };
+        if parts.headers.get_all(AUTHORIZATION).iter().any(bearer) {
+            let what = "a Bearer token does not say who asks: it changes when it is refreshed";
+            return Err(TenantError::Malformed { what });
+        }
+        digest.tenant(parts)
     }
 }
 

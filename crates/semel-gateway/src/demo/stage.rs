@@ -45,8 +45,7 @@ impl Stage {
         let api = Api::start(ledger.clone()).await?;
         setup.write(api.address)?;
         let gateway = Gateway::start(setup).await?;
-        let run = SystemEntropy.bytes()[..3].iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Self { api, ledger, gateway, run })
+        Ok(Self { api, ledger, gateway, run: run_name() })
     }
 
     /// Plays every step and judges them by the ledger. `now` is told of each step as it begins.
@@ -85,6 +84,11 @@ impl Stage {
     pub(super) fn charged(&self, order: &str) -> Result<Option<i64>, StageError> {
         Ok(self.ledger.counts()?.get(order).map(|charges| charges.first))
     }
+}
+
+/// Names a run, so that its orders are its own where a folder is used again.
+pub(crate) fn run_name() -> String {
+    SystemEntropy.bytes()[..3].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Collects what came back in one step.

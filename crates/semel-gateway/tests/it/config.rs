@@ -359,6 +359,68 @@ fn requests_that_match_no_operation_go_by_prefix_then_to_the_default() {
 }
 
 #[test]
+fn a_wait_of_nothing_is_refused() {
+    check(
+        &BASE.replace("[tenant]", "limits.head_wait = \"0\"\nlimits.head = \"1 B\"\n[tenant]"),
+        &[
+            "semel.toml:3:20: `limits.head_wait` is 0; it must lie between 10ms and 1d",
+            "semel.toml:4:15: `limits.head` is 1 B; it must lie between 4 KiB and 16 MiB",
+        ],
+    );
+    check(
+        &format!("{BASE}answer_wait = \"0\"\nconnections = 0\n"),
+        &[
+            "semel.toml:8:15: `upstream.answer_wait` is 0; it must lie between 10ms and 1d",
+            "semel.toml:9:15: `upstream.connections` is 0; it must lie between 1 and 1000000",
+        ],
+    );
+}
+
+#[test]
+fn a_value_of_the_wrong_kind_is_refused_with_what_it_must_be() {
+    for (setting, says) in [
+        ("listen = 8080", "`listen` is 8080; it must be an address and a port, such as"),
+        ("waiters = \"many\"", "`waiters` is \"many\"; it must be a whole number"),
+        ("in_flight = 1024", "`in_flight` is 1024; it must be a size with its unit, such as"),
+        ("operation = { name = \"a\" }", "`operation` is a list of tables: write [[operation]]"),
+        ("tls = true", "`tls` is a table: write [tls] and its settings below it"),
+        ("forwarded = \"apend\"", "did you mean \"append\"?"),
+    ] {
+        let lines = refused(&format!("{setting}\n{BASE}"));
+        assert!(lines.len() == 1 && lines[0].contains(says), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_bearer_token_never_names_a_tenant() {
+    let text = BASE.replace(
+        "source = \"single_tenant\"",
+        "source = \"api_key\"\nheader = \"authorization\"\nstatic_credentials = true",
+    );
+    let tenant = parse(&text).unwrap().gateway().tenant;
+    let asks = |value: &str| {
+        let request = http::Request::get("/").header("authorization", value).body(()).unwrap();
+        tenant.tenant(&request.into_parts().0)
+    };
+    assert!(asks("Basic YWRhOmNhcHM=").is_ok());
+    assert!(asks("bEaReR abc").is_err());
+}
+
+#[test]
+fn no_text_makes_the_reader_panic() {
+    let full = default_file();
+    for text in [BASE, &full] {
+        let cuts = (0..text.len()).filter(|at| text.is_char_boundary(*at));
+        for at in cuts.step_by(if text.len() > 1_000 { 37 } else { 1 }) {
+            for put in ["", "\"", "[", "{", "\n[[operation]]\n", "1e999", "é"] {
+                let _problems = parse(&format!("{}{put}{}", &text[..at], &text[at..]));
+            }
+            let _problems = parse(&text[..at]);
+        }
+    }
+}
+
+#[test]
 fn the_default_file_and_the_reference_page_are_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (file, made) in [

@@ -1,13 +1,11 @@
 //! What must hold for the operations: names, paths, upstreams, spans, retention, fingerprints.
 
-use std::time::Duration;
-
 use semel::{Policy, PolicyError, fingerprint::Plans, horizon, wire};
 use semel_http::{Operation, Operations, RouteError};
 
 use super::{
     super::{Config, OperationConfig, problem::ProblemKind, read::Reading, span::written},
-    known_upstream,
+    known_upstream, wait,
 };
 
 pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
@@ -215,10 +213,7 @@ impl One<'_> {
         for (setting, span) in
             [("body_wait", operation.body_wait), ("outcome_wait", operation.outcome_wait)]
         {
-            if span < Duration::from_millis(10) {
-                let message = format!("`operation.{setting}` must be at least 10ms");
-                reading.problem(ProblemKind::Value, &self.at(setting), message);
-            }
+            wait(reading, &self.at(setting), span);
         }
     }
 }

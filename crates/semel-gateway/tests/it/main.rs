@@ -13,6 +13,7 @@ mod failing;
 mod gateway;
 mod message;
 mod passing;
+mod process;
 mod records;
 mod securing;
 mod upstream;

@@ -184,6 +184,18 @@ async fn a_large_body_passes_without_being_held() {
     assert_eq!((got.body.len(), got.whole), (PIECE * PIECES, true));
 }
 
+/// Waits until a count has stopped growing, and returns it.
+async fn until_still(count: &AtomicUsize) -> usize {
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        match count.load(Ordering::SeqCst) {
+            now if now == before && now > 0 => return now,
+            now => before = now,
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_connection_that_changes_its_protocol_passes() {
     let upstream = Upstream::new(|message| async move {

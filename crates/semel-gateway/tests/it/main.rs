@@ -16,4 +16,5 @@ mod passing;
 mod process;
 mod records;
 mod securing;
+mod slow;
 mod upstream;

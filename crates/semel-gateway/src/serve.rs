@@ -1,11 +1,8 @@
 //! The gateway: the layer around the proxy, its listeners, and how all of it begins and ends.
 
-use std::{collections::HashMap, fmt, io, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, sync::Arc, time::Duration};
 
-use semel::{
-    Clock, Engine, StoreError, SystemClock,
-    store::capability::{Inspect, SweepBudget},
-};
+use semel::{Clock, Engine, StoreError, SystemClock, store::capability::SweepBudget};
 use semel_http::{BuildError, Operations, RouteError, SemelLayer};
 use thiserror::Error;
 use tokio::{net::TcpListener, time::timeout};
@@ -13,7 +10,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_layer::Layer as _;
 
 use crate::{
-    admin::{self, Admin},
+    admin::Admin,
     auth::AuthRequest,
     config::StoreUrl,
     entry::Entry,
@@ -83,10 +80,10 @@ pub enum Ended {
 }
 
 /// A gateway that is ready to serve.
+#[derive(Debug)]
 pub struct Gateway {
     engine: Engine,
     layer: SemelLayer,
-    inspect: Arc<dyn Inspect>,
     service: Entry<semel_http::SemelService<Proxy>>,
     upstreams: Vec<Arc<Upstream>>,
     tunnels: Tunnels,
@@ -133,7 +130,6 @@ impl Gateway {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = stores::open(&settings.store)
             .map_err(|error| ServeError::Store { url: settings.store.clone(), error })?;
-        let inspect = Arc::clone(&opened.inspect);
         let engine = engine(opened, settings, &clock);
         let tunnels = Tunnels::default();
         let mut upstreams = upstreams(&settings.upstreams, &clock)?;
@@ -156,7 +152,6 @@ impl Gateway {
             service: Entry(layer.layer(proxy)),
             engine,
             layer,
-            inspect,
             upstreams,
             tunnels,
             tls,
@@ -187,17 +182,13 @@ impl Gateway {
         let _ends_background = over.clone().drop_guard();
         self.prune_with(&background, &over);
         if let Some(tcp) = admin {
-            let admin = Admin::new(admin::Shared {
-                engine: self.engine.clone(),
-                layer: self.layer.clone(),
-                inspect: Arc::clone(&self.inspect),
-                upstreams: self.upstreams.clone(),
-                connections: connections.clone(),
-                closing: shutdown.gentle().clone(),
-                ready_wait: self.ready_wait,
-                clock: Arc::clone(&self.clock),
-                counted: Default::default(),
-            });
+            let admin = Admin::new(
+                self.engine.clone(),
+                self.upstreams.clone(),
+                connections.clone(),
+                shutdown.gentle().clone(),
+                self.ready_wait,
+            );
             background.spawn(admin.serve(tcp, over.clone()));
         }
         let listener = Listener {
@@ -250,12 +241,6 @@ impl Gateway {
                 }
             }
         });
-    }
-}
-
-impl fmt::Debug for Gateway {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").field("upstreams", &self.upstreams).finish_non_exhaustive()
     }
 }
 

@@ -105,8 +105,9 @@ pub(crate) async fn gateway(dir: &Path, upstream: SocketAddr, extra: &str) -> Re
     let port = free_port()?;
     let config = format!(
         "listen = \"127.0.0.1:{port}\"\nstore = \"sqlite:{store}\"\n{extra}\n\
-         replay_auth = \"none\"\n[tenant]\nsource = \"single_tenant\"\n\
+         [tenant]\nsource = \"single_tenant\"\n[replay_auth]\nmode = \"none\"\n\
          [[upstream]]\nname = \"up\"\nurl = \"http://{upstream}\"\n\
+         [default]\nupstream = \"up\"\n\
          [[operation]]\nname = \"payments.create\"\nmethod = \"POST\"\npath = \"/payments\"\n\
          upstream = \"up\"\nbody_max = \"2 MiB\"\n",
         store = dir.join("semel.db").display(),

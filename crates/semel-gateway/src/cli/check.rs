@@ -68,7 +68,7 @@ fn summary(file: &str, config: &Config) -> String {
     for operation in &config.operation {
         table.add_row(row(config, operation));
     }
-    format!("{file} can be used\n{table}")
+    format!("{file} can be used\n{}", table.trim_fmt())
 }
 
 fn row(config: &Config, operation: &OperationConfig) -> Vec<String> {

@@ -421,6 +421,14 @@ fn no_text_makes_the_reader_panic() {
 }
 
 #[test]
+fn the_default_file_lacks_only_what_has_no_default() {
+    let lines = refused(&default_file());
+    let without: Vec<_> = lines.iter().filter(|line| !line.contains("it has no default")).collect();
+    assert!(without.is_empty(), "{without:?}");
+    assert_eq!(lines.len(), 8, "{lines:?}");
+}
+
+#[test]
 fn the_default_file_and_the_reference_page_are_current() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     for (file, made) in [

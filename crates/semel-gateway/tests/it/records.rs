@@ -262,6 +262,7 @@ async fn one_key_on_several_paths_asks_which() {
     }
     bench.records(&["show", "payments.create", "a"]).ends(2, "--facet: 0101");
     let two = "02".repeat(32);
+    assert!(bench.records(&["list"]).out.contains(&two));
     let ran = bench.records(&["show", "payments.create", "a", "--facet", &two]);
     assert!(ran.code == 0 && ran.out.contains(&two), "{ran:?}");
 }

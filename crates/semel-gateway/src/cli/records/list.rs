@@ -95,8 +95,10 @@ fn listed(records: &[Record], now: Timestamp) -> String {
     if records.is_empty() {
         return "no records".into();
     }
+    let narrowed = records.iter().any(|record| record.id.facet.is_some());
+    let facet = if narrowed { "facet" } else { "" };
     let mut table =
-        table::plain(["tenant", "operation", "key", "state", "claimed", "status", "why"]);
+        table::plain(["tenant", "operation", "key", "state", "claimed", "status", "why", facet]);
     for record in records {
         let status = record.outcome.as_ref().map(|outcome| outcome.status.to_string());
         table.add_row([
@@ -107,6 +109,7 @@ fn listed(records: &[Record], now: Timestamp) -> String {
             format!("{} ago", view::short(now, record.claimed_at)),
             status.unwrap_or_default(),
             record.reason.as_deref().map(view::printable).unwrap_or_default(),
+            record.id.facet.as_ref().map(view::hex).unwrap_or_default(),
         ]);
     }
     table.trim_fmt()

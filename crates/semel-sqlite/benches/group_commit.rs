@@ -1,7 +1,7 @@
 //! How much sharing a commit gains: 64 concurrent callers who each claim and complete, durably,
 //! against the same work with one commit for each step.
 //!
-//! `cargo bench -p semel-sqlite --bench group_commit -- [--json] [--seconds N] [--dir FOLDER]`
+//! `cargo bench -p semel-sqlite --bench group_commit -- [--json] [--grouped] [--seconds N] [--dir FOLDER]`
 //!
 //! The folder must lie on the disk in question; a file system in memory has nothing to flush.
 
@@ -32,6 +32,8 @@ const CALLERS: u64 = 64;
 #[derive(Debug)]
 struct Options {
     json: bool,
+    /// Only the grouped round, for a profiler.
+    grouped: bool,
     seconds: u64,
     dir: PathBuf,
 }
@@ -47,6 +49,11 @@ struct Round {
 fn main() {
     let options = options();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    if options.grouped {
+        let grouped = runtime.block_on(round(&options, 512, CALLERS));
+        show("64 callers, grouped commits", &grouped);
+        return;
+    }
     let alone = runtime.block_on(round(&options, 1, 1));
     let single = runtime.block_on(round(&options, 1, CALLERS));
     let grouped = runtime.block_on(round(&options, 512, CALLERS));
@@ -65,12 +72,6 @@ fn main() {
         );
         return;
     }
-    let show = |name: &str, round: &Round| {
-        println!(
-            "{name:<42} {:>9.0} steps/s   claim+complete p50 {:>8.2?}  p99 {:>8.2?}",
-            round.steps_per_second, round.median, round.p99
-        );
-    };
     show("1 caller, one commit per step", &alone);
     show("64 callers, one commit per step", &single);
     show("64 callers, grouped commits", &grouped);
@@ -78,12 +79,21 @@ fn main() {
     println!("grouped / one commit per step: {ratio:.1}");
 }
 
+fn show(name: &str, round: &Round) {
+    println!(
+        "{name:<42} {:>9.0} steps/s   claim+complete p50 {:>8.2?}  p99 {:>8.2?}",
+        round.steps_per_second, round.median, round.p99
+    );
+}
+
 fn options() -> Options {
-    let mut options = Options { json: false, seconds: 3, dir: std::env::temp_dir() };
+    let mut options =
+        Options { json: false, grouped: false, seconds: 3, dir: std::env::temp_dir() };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--json" => options.json = true,
+            "--grouped" => options.grouped = true,
             "--seconds" => options.seconds = words.next().unwrap().parse().unwrap(),
             "--dir" => options.dir = words.next().unwrap().into(),
             _ => {}

@@ -103,6 +103,8 @@ impl Setting {
         let set = || {
             conn.busy_timeout(self.busy_wait)?;
             conn.set_prepared_statement_cache_capacity(48);
+            // Statements are planned once, and not again for each set of values.
+            conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
             conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DDL, false)?;
             conn.pragma_update(None, "trusted_schema", false)?;

@@ -20,6 +20,7 @@ statements! {
     PENDING_CLOSE => "../sql/pending/close.sql",
     PENDING_OPEN => "../sql/pending/open.sql",
     RECORD_CLAIM => "../sql/record/claim.sql",
+    RECORD_COMPLETE => "../sql/record/complete.sql",
     RECORD_COUNT_FINISHED => "../sql/record/count_finished.sql",
     RECORD_COUNT_HELD => "../sql/record/count_held.sql",
     RECORD_DELETE => "../sql/record/delete.sql",

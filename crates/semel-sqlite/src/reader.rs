@@ -82,18 +82,18 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Reads records and the time.
-    pub(crate) async fn look(&self, ids: Vec<IntentId>) -> Result<Look, StoreError> {
+    /// Reads records; the time too, whether or not there is a record, if `timed`.
+    pub(crate) async fn look(&self, ids: Vec<IntentId>, timed: bool) -> Result<Look, StoreError> {
         if ids.len() <= INLINE_MAX
             && let Some(idle) = self.idle()
         {
-            match look(idle.conn(), &self.time, &ids) {
+            match look(idle.conn(), &self.time, &ids, timed) {
                 Err(error) if error.kind() == StoreErrorKind::Busy => {}
                 looked => return looked,
             }
         }
         let time = Arc::clone(&self.time);
-        self.ask(move |conn| look(conn, &time, &ids)).await
+        self.ask(move |conn| look(conn, &time, &ids, timed)).await
     }
 
     /// Has a thread read.
@@ -161,16 +161,18 @@ fn serve(conn: &Connection, queue: &Queue<Task>) {
     }
 }
 
-fn look(conn: &Connection, time: &Time, ids: &[IntentId]) -> Result<Look, StoreError> {
+fn look(conn: &Connection, time: &Time, ids: &[IntentId], timed: bool) -> Result<Look, StoreError> {
     let seen: Result<Vec<_>, Fault> = ids.iter().map(|id| one(conn, time, id)).collect();
     let seen = seen?;
-    if ids.is_empty() {
+    // Where no record is, no time came with it. A claim of such an intent is decided by the writer,
+    // but a reader who is told the time must be told the file's.
+    if timed && !seen.iter().any(Option::is_some) {
         observe(conn, time)?;
     }
     Ok(Look { seen, now: time.now() })
 }
 
-/// Reads one record, and takes over the time that another process persisted.
+/// Reads one record, and with it takes over the time that another process persisted.
 pub(crate) fn one(conn: &Connection, time: &Time, id: &IntentId) -> Result<Option<Seen>, Fault> {
     let mut statement = conn.prepare_cached(queries::RECORD_LOOK)?;
     let scope = &id.scope;
@@ -180,13 +182,12 @@ pub(crate) fn one(conn: &Connection, time: &Time, id: &IntentId) -> Result<Optio
         id.key.as_str(),
         row::facet(id),
     ))?;
-    let row = rows.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let Some(row) = rows.next()? else {
+        return Ok(None);
+    };
     migrate::admit(row.get(row::NAME + 1)?)?;
     time.observe(row::instant(row, row::NAME)?);
-    match row.get::<_, Option<i64>>(0)? {
-        Some(_) => row::seen(id.clone(), row).map(Some),
-        None => Ok(None),
-    }
+    row::seen(id.clone(), row).map(Some)
 }
 
 /// Takes over the time that another process persisted.

@@ -119,7 +119,7 @@ pub(crate) fn facet(id: &IntentId) -> &[u8] {
 }
 
 /// When the sweep has next something to do with a record.
-fn sweep_at(record: &Record) -> Option<i64> {
+pub(crate) fn sweep_at(record: &Record) -> Option<i64> {
     match record.state {
         State::Running | State::Unknown => None,
         State::Done | State::Failed if record.outcome.is_some() => {

@@ -1,7 +1,7 @@
 //! What an atomic step may do inside an open transaction that holds the write lock: the writer's
 //! groups and a caller's own transaction alike.
 
-use rusqlite::Connection;
+use rusqlite::{CachedStatement, Connection};
 use semel::{Fence, IntentId, Record, Timestamp, Token, store::capability::AuditRow};
 
 use crate::{
@@ -21,7 +21,6 @@ pub(crate) struct Limits {
 }
 
 /// One transaction.
-#[derive(Debug)]
 pub(crate) struct Step<'c> {
     conn: &'c Connection,
     time: &'c Time,
@@ -29,6 +28,27 @@ pub(crate) struct Step<'c> {
     floor: Fence,
     latest: Timestamp,
     writes: u64,
+    kept: Kept<'c>,
+}
+
+/// The statements of the common verbs, looked up once for all of a group.
+#[derive(Default)]
+struct Kept<'c> {
+    claim: Option<CachedStatement<'c>>,
+    complete: Option<CachedStatement<'c>>,
+    read: Option<CachedStatement<'c>>,
+    write: Option<CachedStatement<'c>>,
+}
+
+fn kept<'k, 'c>(
+    slot: &'k mut Option<CachedStatement<'c>>,
+    conn: &'c Connection,
+    sql: &str,
+) -> rusqlite::Result<&'k mut CachedStatement<'c>> {
+    match slot {
+        Some(statement) => Ok(statement),
+        None => Ok(slot.insert(conn.prepare_cached(sql)?)),
+    }
 }
 
 impl<'c> Step<'c> {
@@ -46,7 +66,7 @@ impl<'c> Step<'c> {
         let persisted = row::instant(row, 1)?;
         time.observe(persisted);
         let floor = Fence::new(u64::try_from(row.get::<_, i64>(2)?).unwrap_or_default());
-        Ok(Self { conn, time, limits, floor, latest: persisted, writes: 0 })
+        Ok(Self { conn, time, limits, floor, latest: persisted, writes: 0, kept: Kept::default() })
     }
 
     /// Returns the time now; it is read when it decides, while the write lock is held.
@@ -92,8 +112,8 @@ impl<'c> Step<'c> {
     }
 
     /// Reads a record.
-    pub(crate) fn read(&self, id: &IntentId) -> Result<Option<Seen>, Fault> {
-        let mut statement = self.conn.prepare_cached(queries::RECORD_READ)?;
+    pub(crate) fn read(&mut self, id: &IntentId) -> Result<Option<Seen>, Fault> {
+        let statement = kept(&mut self.kept.read, self.conn, queries::RECORD_READ)?;
         let scope = &id.scope;
         let mut rows = statement.query((
             scope.tenant.as_str(),
@@ -104,26 +124,56 @@ impl<'c> Step<'c> {
         rows.next()?.map(|row| row::seen(id.clone(), row)).transpose()
     }
 
+    /// Writes the record of a name that has none; says whether it had none.
+    pub(crate) fn insert(&mut self, next: &Record) -> Result<bool, Fault> {
+        let columns = Columns::of(next);
+        let statement = kept(&mut self.kept.claim, self.conn, queries::RECORD_CLAIM)?;
+        name(statement, &next.id)?;
+        columns.bind(statement, 5)?;
+        let inserted = statement.raw_execute()? == 1;
+        self.writes += u64::from(inserted);
+        Ok(inserted)
+    }
+
+    /// Writes the end of a run over the record, if it runs by the same token and fence; says whether
+    /// it did. `outcome` are the bytes of the outcome of `next`.
+    pub(crate) fn complete(
+        &mut self,
+        next: &Record,
+        outcome: Option<&[u8]>,
+    ) -> Result<bool, Fault> {
+        let statement = kept(&mut self.kept.complete, self.conn, queries::RECORD_COMPLETE)?;
+        name(statement, &next.id)?;
+        let pointer = next.pointer.as_ref();
+        statement.raw_bind_parameter(5, next.token.as_bytes())?;
+        statement.raw_bind_parameter(6, row::number(next.fence))?;
+        statement.raw_bind_parameter(7, next.state.as_str())?;
+        statement.raw_bind_parameter(8, next.settled_at.map(row::micros))?;
+        statement.raw_bind_parameter(9, &next.reason)?;
+        statement.raw_bind_parameter(10, pointer.map(|pointer| &pointer.kind))?;
+        statement.raw_bind_parameter(11, pointer.map(|pointer| &pointer.id))?;
+        statement.raw_bind_parameter(12, row::micros(next.replay_until))?;
+        statement.raw_bind_parameter(13, row::micros(next.remember_until))?;
+        statement.raw_bind_parameter(14, row::sweep_at(next))?;
+        statement.raw_bind_parameter(15, outcome)?;
+        let completed = statement.raw_execute()? == 1;
+        self.writes += u64::from(completed);
+        Ok(completed)
+    }
+
     /// Writes the next state of what was seen, or the record of a name that has none.
     pub(crate) fn put(&mut self, seen: Option<&Seen>, next: &Record) -> Result<(), Fault> {
+        let Some(seen) = seen else {
+            return one(usize::from(self.insert(next)?));
+        };
         self.writes += 1;
         let columns = Columns::of(next);
-        let Some(seen) = seen else {
-            let mut statement = self.conn.prepare_cached(queries::RECORD_CLAIM)?;
-            let scope = &next.id.scope;
-            statement.raw_bind_parameter(1, scope.tenant.as_str())?;
-            statement.raw_bind_parameter(2, scope.operation.as_str())?;
-            statement.raw_bind_parameter(3, next.id.key.as_str())?;
-            statement.raw_bind_parameter(4, row::facet(&next.id))?;
-            columns.bind(&mut statement, 5)?;
-            return one(statement.raw_execute()?);
-        };
-        let mut statement = self.conn.prepare_cached(queries::RECORD_WRITE)?;
+        let statement = kept(&mut self.kept.write, self.conn, queries::RECORD_WRITE)?;
         statement.raw_bind_parameter(1, seen.row_id)?;
         statement.raw_bind_parameter(2, seen.record.token.as_bytes())?;
         statement.raw_bind_parameter(3, row::number(seen.record.fence))?;
         statement.raw_bind_parameter(4, seen.record.state.as_str())?;
-        columns.bind(&mut statement, 5)?;
+        columns.bind(statement, 5)?;
         one(statement.raw_execute()?)
     }
 
@@ -200,6 +250,14 @@ impl<'c> Step<'c> {
 /// Which share of a bounded file is kept for those who hold an intent, and at least how many pages.
 const KEPT_SHARE: u32 = 8;
 const KEPT_PAGES: u32 = 8;
+
+/// Binds the four columns of a name.
+fn name(statement: &mut rusqlite::Statement<'_>, id: &IntentId) -> rusqlite::Result<()> {
+    statement.raw_bind_parameter(1, id.scope.tenant.as_str())?;
+    statement.raw_bind_parameter(2, id.scope.operation.as_str())?;
+    statement.raw_bind_parameter(3, id.key.as_str())?;
+    statement.raw_bind_parameter(4, row::facet(id))
+}
 
 /// The write lock is held from the read to the write, so exactly one row is hit.
 fn one(rows: usize) -> Result<(), Fault> {

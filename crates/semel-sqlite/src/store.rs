@@ -17,7 +17,7 @@ use semel::{
 use crate::{
     SqliteStore,
     queue::Lane,
-    verb::{self, Claim, Complete, Release, Renewals, Resolve, Verb},
+    verb::{self, Asked, Claim, Complete, Release, Renewals, Resolve, Verb},
 };
 
 impl SqliteStore {
@@ -33,14 +33,17 @@ impl SqliteStore {
     /// Answers what the committed records answer, and has the writer do the rest, in order.
     async fn claimed(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
         let ids = asks.iter().map(|ask| ask.id.clone()).collect();
-        let look = self.readers.look(ids).await?;
-        let answered: Vec<_> = asks
-            .iter()
-            .zip(look.seen)
-            .map(|(ask, seen)| verb::answered(ask, seen, look.now))
-            .collect();
-        let rest = asks.into_iter().zip(&answered);
-        let rest: Vec<_> = rest.filter(|(_, done)| done.is_none()).map(|(ask, _)| ask).collect();
+        let look = self.readers.look(ids, false).await?;
+        let mut rest = Vec::new();
+        let mut answered = Vec::with_capacity(asks.len());
+        for (ask, seen) in asks.into_iter().zip(look.seen) {
+            let new = seen.is_none();
+            let done = verb::answered(&ask, seen, look.now);
+            if done.is_none() {
+                rest.push(Asked { ask, new });
+            }
+            answered.push(done);
+        }
         if rest.is_empty() {
             return Ok(answered.into_iter().flatten().collect());
         }
@@ -70,6 +73,7 @@ impl Store for SqliteStore {
     async fn claim(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
         claims_within_bounds(&asks)?;
         if repeats(&asks) {
+            let asks = asks.into_iter().map(|ask| Asked { ask, new: false }).collect();
             return self.write(Lane::Later, Claim(asks)).await;
         }
         self.claimed(asks).await
@@ -82,7 +86,7 @@ impl Store for SqliteStore {
 
     async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
         finish_within_bounds(&finish, self.body_max)?;
-        self.write(Lane::First, Complete(permit, finish)).await
+        self.write(Lane::First, Complete::new(permit, finish)).await
     }
 
     async fn release(&self, id: IntentId, ask: ReleaseAsk) -> Result<Released, StoreError> {
@@ -95,7 +99,7 @@ impl Store for SqliteStore {
 
     async fn read(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
         within_batch(ids.len())?;
-        let look = self.readers.look(ids).await?;
+        let look = self.readers.look(ids, true).await?;
         let records = look.seen.into_iter().map(|seen| seen.map(|seen| seen.record)).collect();
         Ok(Reading { records, now: look.now })
     }

@@ -1,11 +1,14 @@
 //! The verbs, each one atomic step: what it read decides, by [`semel::decide`], what it writes.
 
+use std::time::Duration;
+
 use semel::{
-    IntentId, Permit,
+    Fingerprint, IntentId, Lease, Permit, Record, State, Timestamp, codec,
     decide::{
         self, Ask, Decision, Finish, FinishKind, ReleaseAsk, Resolution, ResolveAsk,
         ResolveDecision, Settle,
     },
+    fingerprint::PlanId,
     store::{
         Actor, ClaimAnswer, Claimed, Completed, ReleaseAnswer, Released, Renew, Renewed,
         capability::{AuditKind, AuditRow},
@@ -26,14 +29,38 @@ pub(crate) trait Verb: Send + 'static {
 
 /// Claims intents, item by item: a later item sees what an earlier one wrote.
 #[derive(Debug)]
-pub(crate) struct Claim(pub(crate) Vec<Ask>);
+pub(crate) struct Claim(pub(crate) Vec<Asked>);
+
+/// A claim, and whether there was no record of its intent when it was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) ask: Ask,
+    pub(crate) new: bool,
+}
 
 impl Verb for Claim {
     type Answer = Vec<Claimed>;
 
     fn run(&self, step: &mut Step<'_>) -> Result<Self::Answer, Fault> {
-        self.0.iter().map(|ask| claim(step, ask)).collect()
+        let claimed = |asked: &Asked| {
+            let fresh = if asked.new { fresh(step, &asked.ask)? } else { None };
+            fresh.map_or_else(|| claim(step, &asked.ask), Ok)
+        };
+        self.0.iter().map(claimed).collect()
     }
+}
+
+/// Claims an intent that is still new: that its row could be inserted shows that there was none.
+/// `None` if there is one by now, or the claim is not granted.
+fn fresh(step: &mut Step<'_>, ask: &Ask) -> Result<Option<Claimed>, Fault> {
+    let now = step.now();
+    let Decision::Grant(grant) = decide::claim(None, ask, now) else {
+        return Ok(None);
+    };
+    step.room()?;
+    let next = decide::grant(None, ask, grant, step.floor(), now);
+    let answer = ClaimAnswer::Granted { permit: next.permit(), grant: Some(grant) };
+    Ok(step.insert(&next)?.then_some(Claimed { answer, now }))
 }
 
 fn claim(step: &mut Step<'_>, ask: &Ask) -> Result<Claimed, Fault> {
@@ -84,7 +111,7 @@ fn settled(decision: Decision, seen: Option<Seen>) -> ClaimAnswer {
 }
 
 /// Answers a claim by the committed record alone; `None` if only the writer can.
-pub(crate) fn answered(ask: &Ask, seen: Option<Seen>, now: semel::Timestamp) -> Option<Claimed> {
+pub(crate) fn answered(ask: &Ask, seen: Option<Seen>, now: Timestamp) -> Option<Claimed> {
     let decision = decide::claim(seen.as_ref().map(|seen| &seen.record), ask, now);
     match decision {
         Decision::Grant(_) | Decision::Lose(_) | Decision::RefuseAndRewind(_) => None,
@@ -119,13 +146,67 @@ fn renew(step: &mut Step<'_>, renewal: &Renew) -> Result<Renewed, Fault> {
 
 /// Stores the end of a run.
 #[derive(Debug)]
-pub(crate) struct Complete(pub(crate) Permit, pub(crate) Finish);
+pub(crate) struct Complete {
+    permit: Permit,
+    finish: Finish,
+    /// The bytes of the outcome, made before the writer has to wait for them.
+    outcome: Option<Vec<u8>>,
+}
+
+impl Complete {
+    pub(crate) fn new(permit: Permit, finish: Finish) -> Self {
+        let outcome = finish.outcome.as_ref().map(codec::encode);
+        Self { permit, finish, outcome }
+    }
+
+    /// Stores the end of a run that is still its permit's, by one statement that says so; the
+    /// transition is [`decide`]'s, of a record in that state. Says whether it was.
+    fn held(&self, step: &mut Step<'_>) -> Result<bool, Fault> {
+        let (permit, now) = (&self.permit, step.now());
+        let running = running(permit);
+        let ended = decide::complete(Some(&running), permit.token, permit.fence, &self.finish, now);
+        match ended {
+            Settle::Write(next) if self.finish.kind != FinishKind::Unknown => {
+                step.complete(&next, self.outcome.as_deref())
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+/// A record that is held by `permit`; the rest is not looked at.
+fn running(permit: &Permit) -> Record {
+    Record {
+        id: permit.id.clone(),
+        state: State::Running,
+        token: permit.token,
+        fence: permit.fence,
+        fingerprint: Fingerprint::new(PlanId::new([0; 8]), [0; 32]),
+        lease: Lease { renewed_at: Timestamp::default(), length: Duration::ZERO },
+        takeovers: 0,
+        compare: false,
+        incarnation: permit.incarnation,
+        created_at: Timestamp::default(),
+        claimed_at: Timestamp::default(),
+        settled_at: None,
+        claimed_by: None,
+        reason: None,
+        resolved_by: None,
+        outcome: None,
+        pointer: None,
+        replay_until: Timestamp::MAX,
+        remember_until: Timestamp::MAX,
+    }
+}
 
 impl Verb for Complete {
     type Answer = Completed;
 
     fn run(&self, step: &mut Step<'_>) -> Result<Self::Answer, Fault> {
-        let Self(permit, finish) = self;
+        if self.held(step)? {
+            return Ok(Completed::Stored);
+        }
+        let Self { permit, finish, .. } = self;
         let seen = step.read(&permit.id)?;
         let now = step.now();
         let record = seen.as_ref().map(|seen| &seen.record);
@@ -145,7 +226,7 @@ impl Verb for Complete {
     }
 }
 
-fn conflict(permit: &Permit, finish: &Finish, at: semel::Timestamp) -> AuditRow {
+fn conflict(permit: &Permit, finish: &Finish, at: Timestamp) -> AuditRow {
     let status = finish.outcome.as_ref().map_or(0, |outcome| outcome.status);
     AuditRow {
         id: permit.id.clone(),

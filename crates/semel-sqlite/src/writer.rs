@@ -35,13 +35,13 @@ trait Job: Send {
     fn refuse(self: Box<Self>, error: StoreError);
 }
 
-struct Asked<V: Verb> {
+struct Waiting<V: Verb> {
     verb: V,
     answer: Option<Result<V::Answer, StoreError>>,
     reply: oneshot::Sender<Result<V::Answer, StoreError>>,
 }
 
-impl<V: Verb> Job for Asked<V> {
+impl<V: Verb> Job for Waiting<V> {
     fn run(&mut self, step: &mut Step<'_>) -> Result<(), Fault> {
         let writes = step.writes();
         self.answer = None;
@@ -105,7 +105,7 @@ impl Writer {
     /// Has a verb done by the thread, and waits until its group is committed.
     pub(crate) async fn ask<V: Verb>(&self, lane: Lane, verb: V) -> Result<V::Answer, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.queue.push(lane, Box::new(Asked { verb, answer: None, reply }))?;
+        self.queue.push(lane, Box::new(Waiting { verb, answer: None, reply }))?;
         answer.await.unwrap_or_else(|_| Err(error::gone()))
     }
 }

@@ -1,4 +1,4 @@
--- Writes the record of a name that has none.
+-- Writes the record of a name, unless it has one: then nothing is written.
 -- ?1 tenant, ?2 operation, ?3 key, ?4 facet (empty: none), ?5 state, ?6 token, ?7 fence, ?8 plan,
 -- ?9 digest, ?10 renewed at, ?11 lease, ?12 takeovers, ?13 compare, ?14 incarnation,
 -- ?15 created at, ?16 claimed at, ?17 settled at, ?18 claimed by, ?19 reason, ?20 resolved by,
@@ -10,4 +10,4 @@ INSERT INTO semel_record (
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
     ?22, ?23, ?24, ?25, ?26
-);
+) ON CONFLICT (tenant, operation, key, facet) DO NOTHING;

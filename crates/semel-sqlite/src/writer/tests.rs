@@ -17,7 +17,7 @@ use semel::{
 use super::*;
 use crate::{
     open::Setting,
-    verb::{Claim, Verb},
+    verb::{self, Claim, Verb},
 };
 
 const LIMITS: Limits = Limits { audit_max: 10, page_max: None };
@@ -93,8 +93,12 @@ impl Bad {
     }
 }
 
+fn asked(ask: Ask) -> verb::Asked {
+    verb::Asked { ask, new: true }
+}
+
 async fn claimed(writer: &Writer, key: &str) -> Result<ClaimAnswer, StoreError> {
-    writer.ask(Lane::Later, Claim(vec![ask(key)])).await.map(|mut all| all.remove(0).answer)
+    writer.ask(Lane::Later, Claim(vec![asked(ask(key))])).await.map(|mut all| all.remove(0).answer)
 }
 
 /// Fails the first commit that comes once it is armed.
@@ -125,7 +129,8 @@ async fn a_refusal_by_what_its_own_group_wrote_falls_with_that_groups_commit() {
     let bench = Bench::new();
     let armed = Arc::new(AtomicU32::new(1));
     let writer = bench.start(|conn| fail_once(conn, &armed));
-    let both = vec![ask("k"), Ask { token: Token::from_bytes([2; 16]), ..ask("k") }];
+    let second = Ask { token: Token::from_bytes([2; 16]), ..ask("k") };
+    let both = vec![asked(ask("k")), asked(second)];
     assert!(writer.ask(Lane::Later, Claim(both.clone())).await.is_err());
     let answers = writer.ask(Lane::Later, Claim(both)).await.unwrap();
     assert!(matches!(answers[0].answer, ClaimAnswer::Granted { grant: Some(_), .. }));

@@ -27,6 +27,15 @@ pub(crate) const NGINX: Program = Program {
     package: "nginx-light",
     why: "the gateway is measured against it as a plain proxy",
 };
+/// Runs the packages of [`node_package`].
+pub(crate) const NODE: Program = Program {
+    name: "node",
+    package: "nodejs",
+    why: "the gateway is tried before a server that is written for it",
+};
+/// Installs the packages of [`node_package`].
+pub(crate) const NPM: Program =
+    Program { name: "npm", package: "npm", why: "it installs what runs on Node" };
 /// Carries the wheels of [`tool`].
 pub(crate) const PYTHON: Program = Program {
     name: "python3",
@@ -62,6 +71,27 @@ pub(crate) fn tool(name: &str) -> Result<PathBuf> {
         std::fs::write(&stamp, wanted_text).context("cannot note what was installed")?;
     }
     Ok(home.join("bin").join(name))
+}
+
+/// Where the npm package `name` lies; installs it on first use, without running anything of it.
+pub(crate) fn node_package(name: &str, version: &str, quiet: bool) -> Result<PathBuf> {
+    programs(&[&NODE, &NPM])?;
+    let home = shell::target().join("tools").join("node").join(format!("{name}-{version}"));
+    let stamp = home.join("installed.txt");
+    if !stamp.exists() {
+        let home_text = home.to_str().context("the target folder's name is not UTF-8")?;
+        let wanted = format!("{name}@{version}");
+        let options = ["--no-audit", "--no-fund", "--ignore-scripts", "--save-exact"];
+        let install = ["install", "--prefix", home_text, &wanted];
+        std::fs::create_dir_all(&home).context("cannot make the folder of the package")?;
+        let install = shell::command("npm", &[&install[..], &options].concat());
+        match quiet {
+            true => drop(shell::read(install)?),
+            false => shell::show(install)?,
+        }
+        std::fs::write(stamp, wanted).context("cannot note what was installed")?;
+    }
+    Ok(home.join("node_modules").join(name))
 }
 
 /// Makes sure that this toolchain has the cargo command `name`.

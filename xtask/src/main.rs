@@ -16,6 +16,7 @@ mod markdown;
 mod shell;
 mod test;
 mod tidy;
+mod try_json_server;
 
 use std::process::ExitCode;
 
@@ -45,6 +46,8 @@ enum Task {
     Test(test::Arguments),
     /// Check the rules of the house that no compiler knows
     Tidy,
+    /// Send 50 requests with one key at once to the gateway before npm's json-server, and to the axum example
+    TryJsonServer(try_json_server::Arguments),
     /// Check the spelling
     Typos,
 }
@@ -68,6 +71,7 @@ fn run() -> anyhow::Result<()> {
         Task::DocsTest => docs::run(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Tidy => tidy::run(),
+        Task::TryJsonServer(arguments) => try_json_server::run(&arguments),
         Task::Typos => ci::typos(),
     }
 }

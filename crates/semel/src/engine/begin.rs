@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Engine, Holder, cut, waiter::Place};
+use super::{Engine, Holder, abandon::Copies, cut, waiter::Place};
 use crate::{
     clock::{Monotonic, Timestamp},
     decide::{Ask, Grant, Refusal},
@@ -10,7 +10,7 @@ use crate::{
     fingerprint::{Fingerprint, PlanId},
     key::IntentId,
     policy::Policy,
-    record::{Permit, Record, Token},
+    record::{Record, Token},
     store::{ClaimAnswer, Claimed},
     telemetry::count,
 };
@@ -173,12 +173,15 @@ impl Engine {
                     self.inner.time.saw(now, sent);
                     // After a lost answer an earlier copy of this claim may still be on its way, and
                     // be granted once whoever holds the intent now has ended.
-                    if !guard.ambiguous || matches!(answer, ClaimAnswer::Granted { .. }) {
+                    let copies = if guard.ambiguous { guard.copies() } else { Copies::None };
+                    let told =
+                        matches!(answer, ClaimAnswer::Granted { .. } | ClaimAnswer::Replay(_));
+                    if copies == Copies::None || told {
                         guard.disarm();
                     }
                     // A repeat may be answered "yours" long after the grant: the holder believes in
                     // its lease from before the first time it was asked for.
-                    return Ok(self.answered(call, answer, began));
+                    return Ok(self.answered(call, answer, began, copies));
                 }
                 Err(error) => {
                     count(&self.inner.counters.store_errors);
@@ -196,7 +199,7 @@ impl Engine {
         }
     }
 
-    fn answered(&self, call: &Call, answer: ClaimAnswer, sent: Monotonic) -> Begun {
+    fn answered(&self, call: &Call, answer: ClaimAnswer, sent: Monotonic, copies: Copies) -> Begun {
         let counters = &self.inner.counters;
         match answer {
             ClaimAnswer::Granted { permit, grant } => {
@@ -205,7 +208,8 @@ impl Engine {
                     count(&counters.takeovers);
                     tracing::warn!(operation = %call.id.scope.operation, "took over a lost holder");
                 }
-                Begun::Run(self.hold(permit, grant, &call.policy, sent))
+                let beat = self.beat(permit, call.policy.lease, sent, copies);
+                Begun::Run(Holder::new(self.clone(), beat, grant, Arc::clone(&call.policy)))
             }
             ClaimAnswer::Replay(record) => {
                 count(&counters.replays);
@@ -233,16 +237,6 @@ impl Engine {
             self.owned_until(give_up, async move { store.read(Vec::new()).await }).await?;
         self.inner.time.saw(reading.now, sent);
         Ok(reading.now.after(left))
-    }
-
-    pub(super) fn hold(
-        &self,
-        permit: Permit,
-        grant: Option<Grant>,
-        policy: &Arc<Policy>,
-        sent: Monotonic,
-    ) -> Holder {
-        Holder::new(self.clone(), permit, grant, Arc::clone(policy), sent)
     }
 }
 
@@ -306,6 +300,14 @@ struct Pending<'a> {
 }
 
 impl Pending<'_> {
+    const fn copies(&self) -> Copies {
+        match self.not_after {
+            None => Copies::None,
+            Some(not_after) if self.ambiguous => Copies::Many(not_after),
+            Some(not_after) => Copies::One(not_after),
+        }
+    }
+
     const fn disarm(&mut self) {
         self.not_after = None;
     }
@@ -313,8 +315,8 @@ impl Pending<'_> {
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if let Some(not_after) = self.not_after {
-            self.engine.abandon(self.id.clone(), self.token, Some(not_after), self.policy);
+        if self.not_after.is_some() {
+            self.engine.abandon(self.id.clone(), self.token, self.copies(), self.policy);
         }
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Engine;
+use super::{Engine, abandon::Copies};
 use crate::{
     clock::Monotonic,
     record::Permit,
@@ -48,6 +48,8 @@ pub(super) struct Beat {
     pub(super) permit: Permit,
     pub(super) lease: Duration,
     pub(super) lost: CancellationToken,
+    /// Which copies of the claim may still arrive.
+    pub(super) copies: Copies,
     state: Mutex<BeatState>,
 }
 
@@ -158,7 +160,13 @@ impl Heartbeat {
 
 impl Engine {
     /// Begins to keep the lease of `permit`, whose claim was sent at `sent`.
-    pub(super) fn beat(&self, permit: Permit, lease: Duration, sent: Monotonic) -> Arc<Beat> {
+    pub(super) fn beat(
+        &self,
+        permit: Permit,
+        lease: Duration,
+        sent: Monotonic,
+        copies: Copies,
+    ) -> Arc<Beat> {
         let state = BeatState {
             deadline: sent.after(lease),
             place: None,
@@ -167,7 +175,7 @@ impl Engine {
             over: false,
         };
         let lost = CancellationToken::new();
-        let beat = Arc::new(Beat { permit, lease, lost, state: Mutex::new(state) });
+        let beat = Arc::new(Beat { permit, lease, lost, copies, state: Mutex::new(state) });
         let heartbeat = &self.inner.heartbeat;
         let start = {
             let mut beats = heartbeat.lock();

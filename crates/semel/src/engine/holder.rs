@@ -37,12 +37,10 @@ pub struct Holder {
 impl Holder {
     pub(super) fn new(
         engine: Engine,
-        permit: Permit,
+        beat: Arc<Beat>,
         grant: Option<Grant>,
         policy: Arc<Policy>,
-        sent: Monotonic,
     ) -> Self {
-        let beat = engine.beat(permit, policy.lease, sent);
         let held = Held { engine, beat, started: Arc::default() };
         Self { held, grant, policy, ended: false }
     }
@@ -253,7 +251,7 @@ impl Drop for Holder {
         if !self.held.started.load(Ordering::Acquire) {
             engine.end_beat(&beat);
             let permit = &beat.permit;
-            engine.abandon(permit.id.clone(), permit.token, None, &self.policy);
+            engine.abandon(permit.id.clone(), permit.token, beat.copies, &self.policy);
             return;
         }
         let reason = if std::thread::panicking() { "panicked" } else { "dropped" };

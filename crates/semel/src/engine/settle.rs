@@ -10,7 +10,7 @@ use std::{
 
 use tokio::task::JoinError;
 
-use super::{Engine, cut, heartbeat::Beat, holder::Ended};
+use super::{Engine, abandon::Copies, cut, heartbeat::Beat, holder::Ended};
 use crate::{
     clock::Monotonic,
     decide::{Finish, FinishKind, OnLost, ReleaseAsk},
@@ -85,6 +85,7 @@ impl Engine {
         };
         let engine = self.clone();
         let give_up = self.now().after(policy.store_for);
+        let policy = policy.clone();
         self.detached(Arc::clone(&beat), async move {
             let released = engine
                 .again(give_up, || {
@@ -94,6 +95,10 @@ impl Engine {
                 })
                 .await;
             engine.inner.waiters.wake_one(&beat.permit.id);
+            if beat.copies != Copies::None {
+                let permit = &beat.permit;
+                engine.release_copies(permit.id.clone(), permit.token, beat.copies, &policy);
+            }
             match released.map(|released| released.answer) {
                 Ok(ReleaseAnswer::Stored | ReleaseAnswer::Already) => {
                     count(&engine.inner.counters.released);

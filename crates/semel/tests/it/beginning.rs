@@ -152,6 +152,30 @@ async fn a_ghost_of_a_refused_claim_is_given_back() {
     running(other.begin(call("k", policy(OnLost::Hold))).await.unwrap());
 }
 
+/// The caller held the intent and gave it back, another one had it since, and only then an earlier
+/// copy of the first claim arrives: what it is granted is given back.
+#[tokio::test]
+async fn a_ghost_of_a_released_claim_is_given_back() {
+    let world = World::new();
+    let other = world.other();
+    let gate = Gate::shut();
+    world.store.next(Verb::Claim, Fault::Delay(gate.clone()));
+    let begin = tokio::spawn({
+        let engine = world.engine.clone();
+        async move { engine.begin(call("k", policy(OnLost::Hold))).await }
+    });
+    world.clock.run(Policy::default().claim_timeout * 3 / 4).await;
+    running(begin.await.unwrap().unwrap()).release("no-effect").await.unwrap();
+    let holder = running(other.begin(call("k", policy(OnLost::Hold))).await.unwrap());
+    holder.release("no-effect").await.unwrap();
+    gate.open();
+    world.settle().await;
+    assert_eq!(world.phase("k").await, Phase::Stored(State::Running));
+    world.clock.run(Policy::default().claim_timeout).await;
+    assert_eq!(world.phase("k").await, Phase::Stored(State::Open));
+    assert!(world.engine.close(LEASE).await);
+}
+
 /// Polls a future `left` times at most.
 struct Cut<F>(Pin<Box<F>>, usize);
 

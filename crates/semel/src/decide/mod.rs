@@ -16,6 +16,8 @@ mod claim;
 mod resolve;
 mod settle;
 mod sweep;
+#[cfg(test)]
+mod tests;
 
 pub use claim::{Ask, Compare, Decision, Grant, OnLost, claim, grant, lose, rewind};
 pub use resolve::{Resolution, ResolveAsk, ResolveDecision, Verdict, resolve};

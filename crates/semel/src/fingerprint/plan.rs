@@ -198,7 +198,9 @@ impl Plan {
         &self.exclude
     }
 
-    pub(super) fn header_names(&self) -> &[String] {
+    /// Returns the names of the headers that count, in lower case. A command needs no others.
+    #[must_use]
+    pub fn header_names(&self) -> &[String] {
         &self.headers
     }
 

@@ -48,7 +48,7 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default)]
 struct Inner {
-    records: HashMap<IntentId, Record>,
+    records: HashMap<IntentId, Box<Record>>,
     audit: Vec<AuditRow>,
     floor: Fence,
 }
@@ -110,9 +110,9 @@ impl Store for MemoryStore {
         within_batch(renewals.len())?;
         let (mut inner, now) = self.lock();
         let renewed = renewals.into_iter().map(|r| {
-            match decide::renew(inner.records.get(&r.id), r.token, r.fence, r.lease, now) {
+            match decide::renew(inner.seen(&r.id), r.token, r.fence, r.lease, now) {
                 Settle::Write(next) => {
-                    inner.put(*next);
+                    inner.put(next);
                     Renewed::Held
                 }
                 Settle::Already | Settle::Stale => Renewed::Stale,
@@ -124,7 +124,7 @@ impl Store for MemoryStore {
     async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
         finish_within_bounds(&finish, Outcome::BODY_MAX)?;
         let (mut inner, now) = self.lock();
-        let seen = inner.records.get(&permit.id);
+        let seen = inner.seen(&permit.id);
         match decide::complete(seen, permit.token, permit.fence, &finish, now) {
             Settle::Already => Ok(seen
                 .map_or(Completed::Stale, |record| Completed::Already(Box::new(record.clone())))),
@@ -135,7 +135,7 @@ impl Store for MemoryStore {
                 Ok(Completed::Stale)
             }
             Settle::Write(next) => {
-                inner.put(*next);
+                inner.put(next);
                 Ok(Completed::Stored)
             }
         }
@@ -144,11 +144,11 @@ impl Store for MemoryStore {
     async fn release(&self, id: IntentId, ask: ReleaseAsk) -> Result<Released, StoreError> {
         release_within_bounds(&ask)?;
         let (mut inner, now) = self.lock();
-        let answer = match decide::release(inner.records.get(&id), &ask, now) {
+        let answer = match decide::release(inner.seen(&id), &ask, now) {
             Settle::Already => ReleaseAnswer::Already,
             Settle::Stale => ReleaseAnswer::NotHeld,
             Settle::Write(next) => {
-                inner.put(*next);
+                inner.put(next);
                 ReleaseAnswer::Stored
             }
         };
@@ -158,7 +158,7 @@ impl Store for MemoryStore {
     async fn read(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
         within_batch(ids.len())?;
         let (inner, now) = self.lock();
-        let records = ids.iter().map(|id| inner.records.get(id).cloned()).collect();
+        let records = ids.iter().map(|id| inner.seen(id).cloned()).collect();
         Ok(Reading { records, now })
     }
 
@@ -170,14 +170,14 @@ impl Store for MemoryStore {
     ) -> Result<Resolution, StoreError> {
         resolution_within_bounds(&ask, &actor, Outcome::BODY_MAX)?;
         let (mut inner, now) = self.lock();
-        Ok(match decide::resolve(inner.records.get(&id), &ask, now) {
+        Ok(match decide::resolve(inner.seen(&id), &ask, now) {
             ResolveDecision::Already => Resolution::Already,
             ResolveDecision::Absent => Resolution::Absent,
             ResolveDecision::Changed(state) => Resolution::Changed(state),
             ResolveDecision::TooEarly(until) => Resolution::TooEarly(until),
             ResolveDecision::Write(next) => {
                 let note = format!("{}: {}", ask.verdict.as_str(), actor.note).into();
-                inner.put(*next);
+                inner.put(next);
                 let kind = AuditKind::Resolve;
                 inner.note(AuditRow { id, at: now, kind, actor: actor.name, note });
                 Resolution::Stored
@@ -189,6 +189,9 @@ impl Store for MemoryStore {
 impl Inner {
     /// Refuses a batch that would not fit, so that a batch that fails has written nothing.
     fn has_room(&self, asks: &[Ask], now: Timestamp, records_max: usize) -> Result<(), StoreError> {
+        if self.records.len() + asks.len() <= records_max {
+            return Ok(());
+        }
         let new = |ask: &&Ask| !self.records.contains_key(&ask.id) && now <= ask.not_after;
         let new: HashSet<_> = asks.iter().filter(new).map(|ask| &ask.id).collect();
         if !new.is_empty() && self.records.len() + new.len() > records_max {
@@ -201,22 +204,22 @@ impl Inner {
     }
 
     fn claim(&mut self, ask: &Ask, now: Timestamp) -> ClaimAnswer {
-        let seen = self.records.get(&ask.id);
+        let seen = self.seen(&ask.id);
         match decide::claim(seen, ask, now) {
             Decision::Grant(grant) => {
                 let next = decide::grant(seen, ask, grant, self.floor, now);
                 let permit = next.permit();
-                self.put(next);
+                self.put(Box::new(next));
                 ClaimAnswer::Granted { permit, grant: Some(grant) }
             }
             Decision::Lose(refusal) => {
                 let next = seen.map(|record| decide::lose(record, now));
-                next.into_iter().for_each(|next| self.put(next));
+                next.into_iter().for_each(|next| self.put(Box::new(next)));
                 ClaimAnswer::Refused(refusal)
             }
             Decision::RefuseAndRewind(refusal) => {
                 let next = seen.map(|record| decide::rewind(record, now));
-                next.into_iter().for_each(|next| self.put(next));
+                next.into_iter().for_each(|next| self.put(Box::new(next)));
                 ClaimAnswer::Refused(refusal)
             }
             Decision::Refuse(refusal) => ClaimAnswer::Refused(refusal),
@@ -232,7 +235,11 @@ impl Inner {
         }
     }
 
-    fn put(&mut self, record: Record) {
+    fn seen(&self, id: &IntentId) -> Option<&Record> {
+        self.records.get(id).map(|record| &**record)
+    }
+
+    fn put(&mut self, record: Box<Record>) {
         self.records.insert(record.id.clone(), record);
     }
 
@@ -294,8 +301,13 @@ impl Inspect for MemoryStore {
     async fn list(&self, filter: Filter) -> Result<Vec<Record>, StoreError> {
         let limit = usize::try_from(filter.limit).unwrap_or(BATCH_MAX).min(BATCH_MAX);
         let (inner, now) = self.lock();
-        let mut records: Vec<_> =
-            inner.records.values().filter(|r| listed(r, &filter, now)).cloned().collect();
+        let mut records: Vec<_> = inner
+            .records
+            .values()
+            .map(|r| &**r)
+            .filter(|r| listed(r, &filter, now))
+            .cloned()
+            .collect();
         records.sort_by(|a, b| a.id.cmp(&b.id));
         records.truncate(limit);
         Ok(records)

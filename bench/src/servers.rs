@@ -105,9 +105,8 @@ pub(crate) async fn gateway(dir: &Path, upstream: SocketAddr, extra: &str) -> Re
     let port = free_port()?;
     let config = format!(
         "listen = \"127.0.0.1:{port}\"\nstore = \"sqlite:{store}\"\n{extra}\n\
-         [tenant]\nsource = \"single_tenant\"\n[replay_auth]\nmode = \"none\"\n\
+         replay_auth = \"none\"\n[tenant]\nsource = \"single_tenant\"\n\
          [[upstream]]\nname = \"up\"\nurl = \"http://{upstream}\"\n\
-         [default]\nupstream = \"up\"\n\
          [[operation]]\nname = \"payments.create\"\nmethod = \"POST\"\npath = \"/payments\"\n\
          upstream = \"up\"\nbody_max = \"2 MiB\"\n",
         store = dir.join("semel.db").display(),

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::body::Body;
 use bytes::Bytes;
 use http::{
-    Method, Request, Response, StatusCode,
+    HeaderValue, Method, Request, Response, StatusCode,
     header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TRANSFER_ENCODING, UPGRADE},
     request::Parts,
 };
@@ -277,13 +277,11 @@ fn changes_protocol(request: &Request<Body>) -> bool {
 
 /// Says whether the body is held twice while it is read.
 fn is_copied(parts: &Parts) -> bool {
-    let plain = parts.headers.get(CONTENT_TYPE).map(|value| value.as_bytes().to_ascii_lowercase());
-    let form = plain.is_some_and(|media_type| {
-        [&b"multipart/form-data"[..], b"application/x-www-form-urlencoded"]
-            .iter()
-            .any(|form| media_type.starts_with(form))
-    });
-    form || parts.headers.contains_key(CONTENT_ENCODING)
+    let media_type = parts.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let form = [&b"multipart/form-data"[..], b"application/x-www-form-urlencoded"];
+    let starts =
+        |form: &&[u8]| media_type.get(..form.len()).is_some_and(|m| m.eq_ignore_ascii_case(form));
+    form.iter().any(starts) || parts.headers.contains_key(CONTENT_ENCODING)
 }
 
 /// Narrows an intent by its path or its content, where those are part of its identity.

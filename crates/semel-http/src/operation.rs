@@ -385,7 +385,7 @@ impl Operation {
 
 impl Operation {
     /// Checks every setting but the policy, which the layer checks together with the store.
-    pub(crate) fn checked(self) -> Result<Self, RouteError> {
+    pub(crate) fn checked(mut self) -> Result<Self, RouteError> {
         let name = self.name.clone();
         let setting = |what| RouteError::Setting { name: name.clone(), what };
         if self.routes.is_empty() {
@@ -398,6 +398,9 @@ impl Operation {
         }
         if self.outcome_max > semel::Outcome::BODY_MAX {
             return Err(setting("outcome_max is larger than what any store keeps"));
+        }
+        if self.in_progress != InProgress::Wait && !self.policy.wait.is_zero() {
+            Arc::make_mut(&mut self.policy).wait = Duration::ZERO;
         }
         self.outcome_headers
             .check()

@@ -5,10 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 use semel::{Policy, wire};
 
-use crate::{
-    flow::WAIT_MAX,
-    operation::{InProgress, Operation},
-};
+use crate::{flow::WAIT_MAX, operation::Operation};
 
 /// A caller's preference.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -39,26 +36,23 @@ impl Prefer {
     /// Returns the policy that holds for this call, if it is not the operation's own. A caller may
     /// shorten the wait, and ask for one of up to [`WAIT_MAX`] where there is none.
     pub(crate) fn policy(&self, operation: &Operation) -> Option<Policy> {
-        let own = match operation.in_progress {
-            InProgress::Accepted | InProgress::Conflict => Duration::ZERO,
-            InProgress::Wait => operation.policy.wait,
-        };
+        let own = operation.policy.wait;
         let wait = match self.wait {
             Some(wait) if own.is_zero() => wait.min(WAIT_MAX),
             Some(wait) => wait.min(own),
             None if self.respond_async => Duration::ZERO,
             None => own,
         };
-        let changed = wait != operation.policy.wait;
-        changed.then(|| Policy { wait, ..Policy::clone(&operation.policy) })
+        (wait != own).then(|| Policy { wait, ..Policy::clone(&operation.policy) })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
+    use http::{HeaderValue, Method};
 
     use super::*;
+    use crate::operation::InProgress;
 
     #[test]
     fn preferences_are_read_and_bounded() {
@@ -75,14 +69,15 @@ mod tests {
         );
         assert_eq!(read("wait=-1"), Prefer::default());
         let wait = |text, mode| {
-            let operation = Operation::new("o").unwrap().in_progress(mode);
+            let operation = Operation::new("o").unwrap().on(Method::POST, "/").in_progress(mode);
+            let operation = operation.checked().unwrap();
             read(text).policy(&operation).map(|policy| policy.wait)
         };
         assert_eq!(wait("wait=99", InProgress::Wait), None);
         assert_eq!(wait("wait=1", InProgress::Wait), secs(1));
-        assert_eq!(wait("wait=99", InProgress::Accepted), None);
+        assert_eq!(wait("wait=99", InProgress::Accepted), secs(10));
         assert_eq!(wait("wait=2", InProgress::Conflict), secs(2));
         assert_eq!(wait("respond-async", InProgress::Wait), secs(0));
-        assert_eq!(wait("x", InProgress::Conflict), secs(0));
+        assert_eq!(wait("x", InProgress::Conflict), None);
     }
 }

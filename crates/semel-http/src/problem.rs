@@ -97,7 +97,7 @@ codes! {
     BodyTooLong "body-too-long" PAYLOAD_TOO_LARGE CorrectRequest "The JSON text is too long",
     BodyTooSlow "body-too-slow" REQUEST_TIMEOUT SameKey "The request body took too long to arrive",
     ByteOrderMark "byte-order-mark" BAD_REQUEST CorrectRequest "The JSON text starts with a byte order mark",
-    Closing "closing" SERVICE_UNAVAILABLE SameKey "The service is shutting down",
+    Closed "closed" SERVICE_UNAVAILABLE SameKey "The service is shutting down",
     CodingMalformed "coding-malformed" BAD_REQUEST CorrectRequest "The content coding of the body is damaged",
     CodingTooLarge "coding-too-large" BAD_REQUEST CorrectRequest "The body is too large once decoded",
     DuplicateMember "duplicate-member" BAD_REQUEST CorrectRequest "A JSON object has a member twice",
@@ -125,7 +125,7 @@ codes! {
     OperationUnknown "operation-unknown" NOT_FOUND DoNotRetry "There is no such operation",
     OutcomeNotKept "outcome-not-kept" GONE DoNotRetry "The request was done, and its answer was not kept",
     Overloaded "overloaded" SERVICE_UNAVAILABLE SameKey "Too many bodies are held at once",
-    Overtaken "overtaken" CONFLICT SameKey "The run ended after its permit",
+    StalePermit "stale-permit" CONFLICT SameKey "The run ended after its permit",
     StatusMethod "status-method" METHOD_NOT_ALLOWED CorrectRequest "The status is read by GET",
     StoreAway "store-away" SERVICE_UNAVAILABLE SameKey "The store cannot be asked",
     TenantMalformed "tenant-malformed" BAD_REQUEST CorrectRequest "The caller cannot be told",
@@ -152,7 +152,7 @@ impl Problem {
     /// Makes a problem.
     pub fn new(code: Code) -> Self {
         let retry_after = match code {
-            Code::Closing | Code::NotStored | Code::Overloaded | Code::StoreAway => Some(1),
+            Code::Closed | Code::NotStored | Code::Overloaded | Code::StoreAway => Some(1),
             Code::InProgress => Some(1),
             _ => None,
         };
@@ -288,10 +288,10 @@ impl From<&Refusal> for Problem {
 impl From<&Error> for Problem {
     fn from(error: &Error) -> Self {
         match error {
-            Error::Closed => Self::new(Code::Closing).detail("nothing ran"),
+            Error::Closed => Self::new(Code::Closed).detail("nothing ran"),
             Error::NotStored(_) => Self::new(Code::NotStored)
                 .detail("the request may have been done; never use a new key for it"),
-            Error::Stale => Self::new(Code::Overtaken).detail(
+            Error::Stale => Self::new(Code::StalePermit).detail(
                 "somebody else was granted this intent, or it was resolved, while it ran; the same \
                  key tells what is recorded",
             ),
@@ -322,5 +322,97 @@ fn optional(problem: Problem, name: &str, value: Option<impl Into<Value>>) -> Pr
     match value {
         Some(value) => problem.member(name, value),
         None => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, fmt::Write};
+
+    use semel::{StoreError, StoreErrorKind, Timestamp};
+
+    use super::*;
+
+    const GOLDEN: &str = include_str!("testdata/problems.v1.txt");
+
+    fn refusals() -> Vec<Refusal> {
+        let at = Timestamp::from_micros(1_893_456_000_000_000);
+        let pointer = Pointer { kind: "payment".into(), id: "7".into() };
+        vec![
+            Refusal::Forgotten { settled_at: Some(at), pointer: Some(pointer) },
+            Refusal::InProgress {
+                claimed_at: Some(at),
+                lease_left: Duration::from_secs(30),
+                claimed_by: Some("r-1".into()),
+            },
+            Refusal::Incomparable { plan: semel::fingerprint::Plan::new().id() },
+            Refusal::Mismatch,
+            Refusal::Unknown { claimed_at: at, claimed_by: None },
+        ]
+    }
+
+    fn errors() -> Vec<Error> {
+        let store = || StoreError::new(StoreErrorKind::Unavailable, "x");
+        vec![Error::Closed, Error::NotStored(store()), Error::Stale, Error::Store(store())]
+    }
+
+    #[test]
+    fn every_document_is_as_it_was() {
+        let mut text = String::new();
+        let plain = Code::ALL.iter().map(|code| Problem::new(*code));
+        let refusals = refusals();
+        let told = refusals.iter().map(Problem::from);
+        let errors = errors();
+        let failed = errors.iter().map(Problem::from);
+        for problem in plain.chain(told).chain(failed) {
+            let wait = problem.retry_after.map_or(String::new(), |secs| format!(" after {secs} s"));
+            writeln!(text, "{}{wait} {}", problem.status.as_u16(), problem.document()).unwrap();
+        }
+        assert_eq!(text, GOLDEN);
+    }
+
+    #[test]
+    fn a_refusal_and_an_error_keep_the_code_of_the_engine() {
+        for refusal in refusals() {
+            assert_eq!(Problem::from(&refusal).code().as_str(), refusal.code());
+        }
+        for error in errors().iter().filter(|error| !matches!(error, Error::Store(_))) {
+            assert_eq!(Problem::from(error).code().as_str(), error.code());
+        }
+        for (text, code) in
+            [(&b"{"[..], Code::MalformedJson), (b"{\"a\":1,\"a\":1}", Code::DuplicateMember)]
+        {
+            let error = semel::Fingerprint::of_json(text).unwrap_err();
+            assert_eq!(Problem::from(&error).code(), code);
+            assert_eq!(code.as_str(), error.code());
+        }
+    }
+
+    #[test]
+    fn every_code_stands_once_and_has_a_page_that_says_its_status_and_advice() {
+        let codes: HashSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(codes.len(), Code::ALL.len());
+        for code in Code::ALL {
+            let path =
+                format!("{}/../../docs/errors/{}.md", env!("CARGO_MANIFEST_DIR"), code.as_str());
+            let page =
+                std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+            let head = format!(
+                "# {}\n\nStatus {}, `retry`: `{}`.\n",
+                code.as_str(),
+                code.status().as_u16(),
+                code.retry().as_str()
+            );
+            assert!(page.starts_with(&head), "{path} begins with\n{head}");
+        }
+    }
+
+    #[test]
+    fn a_client_waits_at_least_one_second_and_at_most_five() {
+        for (ms, secs) in [(0, 1), (1, 1), (1_001, 2), (60_000, 5)] {
+            let problem = Problem::new(Code::InProgress).retry_after(Duration::from_millis(ms));
+            let response = problem.into_response();
+            assert_eq!(response.headers()[RETRY_AFTER], HeaderValue::from(secs));
+        }
     }
 }

@@ -239,7 +239,7 @@ async fn a_run_that_was_begun_ends_before_the_layer_is_drained() {
     drained.await.unwrap();
     assert_eq!((server.ledger.rows(), server.engine.holding()), (1, 0));
     assert!(server.engine.close(Duration::from_secs(5)).await);
-    assert_eq!(server.refused(&pay()).await, (503, "closing".to_owned()));
+    assert_eq!(server.refused(&pay()).await, (503, "closed".to_owned()));
 }
 
 /// S22

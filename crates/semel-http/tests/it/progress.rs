@@ -162,7 +162,7 @@ async fn an_overtaken_run_is_not_answered_as_a_success() {
     assert_eq!(server.ledger.rows(), 2);
     gate.open();
     let (first, second) = (first.await.unwrap(), second.await.unwrap());
-    assert_eq!((first.status, first.code().as_str()), (409, "overtaken"));
+    assert_eq!((first.status, first.code().as_str()), (409, "stale-permit"));
     assert_eq!(first.document()["retry"], "same-key");
     assert_eq!((second.status, second.text()), (201, r#"{"row":2}"#));
     server.send(&pay()).await.assert_replays(&second);

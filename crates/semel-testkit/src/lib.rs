@@ -1,13 +1,10 @@
-//! Conformance, faults, clocks and private servers for testing Semel and its stores.
+//! Conformance, faults, clocks and chance for testing Semel and its stores.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`conformance`](mod@conformance) | one function per promise that every store keeps, and the macro that stamps them |
 //! | [`clock`], [`entropy`] | time that moves by hand, chance that replays from a seed |
 //! | [`faults`] | a store that loses calls and answers by script |
-//! | [`history`] | what was done and what was acknowledged, and the checker over it |
-//! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
-//! | [`servers`] | free ports, child processes that cannot outlive the test, a private nginx |
 //!
 //! Nothing here is linked into a release: other crates name this one among their dev-dependencies
 //! alone.

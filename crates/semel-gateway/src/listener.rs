@@ -17,6 +17,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service;
 
 use crate::{
+    proxy::Told,
     settings::ListenerLimits,
     stall::{StallingBody, StallingWrites},
 };
@@ -24,7 +25,8 @@ use crate::{
 /// Where a request came from, in its extensions.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    pub(crate) address: SocketAddr,
+    /// The client's address.
+    pub(crate) told: Told,
     pub(crate) encrypted: bool,
     /// The client's place among the connections, for as long as anything of it lives.
     _slot: Arc<OwnedSemaphorePermit>,
@@ -149,7 +151,7 @@ impl Connection {
         S::Future: Send + 'static,
     {
         let Self { address, slot, http, limits, closing, killed } = self;
-        let peer = Peer { address, encrypted, _slot: slot };
+        let peer = Peer { told: Told::of(address), encrypted, _slot: slot };
         let served = service_fn(move |request: Request<Incoming>| {
             let mut request =
                 request.map(|body| Body::new(StallingBody::new(body, limits.body_wait)));

@@ -1,6 +1,6 @@
 //! What a proxy may pass on of a message's head, and what it says about the way the message took.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Version,
@@ -92,50 +92,60 @@ pub(super) fn frame(headers: &mut HeaderMap, body: &axum::body::Body) {
     };
 }
 
+/// A client's address, as headers tell it.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    plain: HeaderValue,
+    ip: IpAddr,
+}
+
+impl Told {
+    pub(crate) fn of(address: SocketAddr) -> Self {
+        let ip = address.ip().to_canonical();
+        let plain = HeaderValue::try_from(ip.to_string());
+        Self { plain: plain.unwrap_or_else(|_| HeaderValue::from_static("unknown")), ip }
+    }
+}
+
 /// Where a request came from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Origin {
-    pub(super) address: Option<SocketAddr>,
+pub(super) struct Origin<'a> {
+    pub(super) address: Option<&'a Told>,
     pub(super) encrypted: bool,
 }
 
 /// Tells the upstream where the request came from.
-pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin, believed: Forwarded) {
-    let host = headers.get(HOST).cloned();
-    let proto = HeaderValue::from_static(if origin.encrypted { "https" } else { "http" });
-    let address = origin.address.map(|address| address.ip().to_canonical().to_string());
-    let before = match believed {
-        Forwarded::Append => joined(headers, &FORWARDED_FOR),
-        Forwarded::Replace => {
-            for name in [FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, FORWARDED] {
-                headers.remove(name);
-            }
-            None
+pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>, believed: Forwarded) {
+    if believed == Forwarded::Replace {
+        for name in [FORWARDED_FOR, FORWARDED_HOST, FORWARDED_PROTO, FORWARDED] {
+            headers.remove(name);
         }
-    };
-    let way = before.into_iter().chain(address).collect::<Vec<_>>().join(", ");
-    if let Ok(way) = HeaderValue::try_from(way)
-        && !way.is_empty()
-    {
-        headers.insert(FORWARDED_FOR, way);
     }
-    headers.entry(FORWARDED_PROTO).or_insert(proto);
-    if let Some(host) = host {
+    let scheme = if origin.encrypted { "https" } else { "http" };
+    if let Some(told) = origin.address {
+        if headers.contains_key(FORWARDED_FOR) {
+            append(headers, FORWARDED_FOR, &told.ip.to_string());
+        } else {
+            headers.insert(FORWARDED_FOR, told.plain.clone());
+        }
+        if headers.contains_key(FORWARDED) {
+            let ip = told.ip;
+            let node = if ip.is_ipv6() { format!("\"[{ip}]\"") } else { ip.to_string() };
+            append(headers, FORWARDED, &format!("for={node};proto={scheme}"));
+        }
+    }
+    headers.entry(FORWARDED_PROTO).or_insert(HeaderValue::from_static(scheme));
+    if let Some(host) = headers.get(HOST).cloned() {
         headers.entry(FORWARDED_HOST).or_insert(host);
-    }
-    if headers.contains_key(FORWARDED)
-        && let Some(address) = origin.address
-    {
-        let ip = address.ip().to_canonical();
-        let node = if ip.is_ipv6() { format!("\"[{ip}]\"") } else { ip.to_string() };
-        let scheme = if origin.encrypted { "https" } else { "http" };
-        let element = format!("for={node};proto={scheme}");
-        append(headers, FORWARDED, &element);
     }
 }
 
 /// Adds this gateway to the proxies a message went through.
 pub(super) fn tell_way(headers: &mut HeaderMap, version: Version) {
+    if version == Version::HTTP_11 && !headers.contains_key(VIA) {
+        headers.insert(VIA, HeaderValue::from_static("1.1 semel"));
+        return;
+    }
     let version = match version {
         Version::HTTP_09 => "0.9",
         Version::HTTP_10 => "1.0",
@@ -212,8 +222,9 @@ mod tests {
 
     fn told(lines: &[(&'static str, &'static str)], believed: Forwarded) -> HeaderMap {
         let mut headers = map(lines);
-        let address = Some("192.0.2.7:1000".parse().unwrap());
-        tell_origin(&mut headers, Origin { address, encrypted: true }, believed);
+        let told = Told::of("192.0.2.7:1000".parse().unwrap());
+        let origin = Origin { address: Some(&told), encrypted: true };
+        tell_origin(&mut headers, origin, believed);
         headers
     }
 

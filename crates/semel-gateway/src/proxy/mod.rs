@@ -7,6 +7,7 @@ mod counters;
 mod failure;
 mod headers;
 mod link;
+mod pool;
 mod relay;
 mod routes;
 mod socket;
@@ -30,7 +31,10 @@ use tower_service::Service;
 
 pub use self::upstream::{Upstream, UpstreamError};
 pub(crate) use self::{
-    failure::Failure, headers::strip_hop_by_hop, routes::Routes, tunnel::Tunnels,
+    failure::Failure,
+    headers::{Told, strip_hop_by_hop},
+    routes::Routes,
+    tunnel::Tunnels,
 };
 use self::{
     failure::{Advice, NotSent, Unknown},
@@ -118,7 +122,11 @@ impl Service<Request<Body>> for Proxy {
 }
 
 /// Makes the answer that is passed on; its body moves the connection on and gives it back.
-fn relayed(upstream: &Arc<Upstream>, link: Link, answer: Response<Incoming>) -> Response<Body> {
+fn relayed(
+    upstream: &Arc<Upstream>,
+    link: Box<Link>,
+    answer: Response<Incoming>,
+) -> Response<Body> {
     let (head, body) = incoming(answer, upstream);
     let body = Relay::new(body, link, upstream).map_or_else(Body::empty, Body::new);
     head.map(|()| body)
@@ -142,7 +150,7 @@ async fn call(
     upstream: &Upstream,
     request: Request<Body>,
     held: Option<&Held>,
-) -> Result<(Link, Response<Incoming>), Failure> {
+) -> Result<(Box<Link>, Response<Incoming>), Failure> {
     let pass = upstream.circuit.admit(upstream.clock.monotonic()).map_err(|left| {
         upstream.counters.not_sent();
         NotSent::Circuit(left)
@@ -171,7 +179,7 @@ async fn attempt(
     upstream: &Upstream,
     mut request: Request<Body>,
     held: Option<&Held>,
-) -> Result<(Link, Response<Incoming>), Failure> {
+) -> Result<(Box<Link>, Response<Incoming>), Failure> {
     let idle_max = if held.is_some() { IDLE_MAX_WITH_KEY } else { upstream.settings.idle_for };
     if let Some(mut link) = upstream.take(idle_max) {
         match send(upstream, &mut link, request, held).await {
@@ -242,19 +250,18 @@ fn outgoing(
     wish: Option<&Wish>,
 ) -> Request<Body> {
     let Shared { forwarded, routes, .. } = shared;
-    let peer = request.extensions().get::<Peer>();
+    let (mut parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<Peer>();
     let origin = Origin {
-        address: peer.map(|peer| peer.address),
+        address: peer.map(|peer| &peer.told),
         encrypted: peer.is_some_and(|peer| peer.encrypted),
     };
-    let version = request.version();
-    let uri = target(request.uri(), &upstream.base);
-    let (mut parts, body) = request.into_parts();
+    let uri = target(&parts.uri, &upstream.base);
     let headers = &mut parts.headers;
     headers::strip_hop_by_hop(headers, &routes.key_headers);
     headers::frame(headers, &body);
     headers::tell_origin(headers, origin, *forwarded);
-    headers::tell_way(headers, version);
+    headers::tell_way(headers, parts.version);
     if let Some(wish) = wish {
         wish.tell(headers);
     }
@@ -272,7 +279,7 @@ fn outgoing(
 fn target(asked: &Uri, base: &str) -> Uri {
     let path = asked.path_and_query().map_or("/", PathAndQuery::as_str);
     let whole = match (base, path) {
-        ("", path) => path.parse().ok(),
+        ("", _) => asked.path_and_query().cloned().map(Uri::from),
         (base, "*") => base.parse().ok(),
         (base, path) => format!("{base}{path}").parse().ok(),
     };

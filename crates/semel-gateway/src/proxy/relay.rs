@@ -18,14 +18,14 @@ use crate::stall::Stall;
 #[derive(Debug)]
 pub(super) struct Relay {
     body: Incoming,
-    link: Option<Link>,
+    link: Option<Box<Link>>,
     upstream: Arc<Upstream>,
     stall: Stall,
 }
 
 impl Relay {
     /// Relays a body. A body that is over at once leaves nothing to relay.
-    pub(super) fn new(body: Incoming, link: Link, upstream: &Arc<Upstream>) -> Option<Self> {
+    pub(super) fn new(body: Incoming, link: Box<Link>, upstream: &Arc<Upstream>) -> Option<Self> {
         let over = body.is_end_stream();
         let upstream = Arc::clone(upstream);
         let stall = Stall::new(upstream.settings.body_wait);

@@ -48,7 +48,12 @@ pub(super) fn tell(headers: &mut HeaderMap, protocol: HeaderValue) {
 
 impl Tunnels {
     /// Joins both sides once the client has seen the 101, and returns that 101.
-    pub(super) fn join(&self, wish: Wish, link: Link, mut head: Response<()>) -> Response<Body> {
+    pub(super) fn join(
+        &self,
+        wish: Wish,
+        link: Box<Link>,
+        mut head: Response<()>,
+    ) -> Response<Body> {
         let protocol =
             head.headers_mut().remove(header::UPGRADE).unwrap_or_else(|| wish.protocol.clone());
         tell(head.headers_mut(), protocol);
@@ -64,7 +69,7 @@ impl Tunnels {
     }
 }
 
-async fn pass(wish: Wish, link: Link) {
+async fn pass(wish: Wish, link: Box<Link>) {
     let ended = async {
         let Some((mut upstream, early, _slot)) = link.upgraded().await? else { return Ok(()) };
         let mut client: TokioIo<Upgraded> = TokioIo::new(wish.client.await?);

@@ -1,10 +1,6 @@
 //! One upstream: its address, its connections, its circuit, and what is counted of it.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use http::{HeaderValue, Uri, uri::Scheme};
 use rustls_pki_types::ServerName;
@@ -12,7 +8,6 @@ use semel::{Clock, Monotonic};
 use thiserror::Error;
 use tokio::{
     net::{TcpStream, lookup_host},
-    sync::{OwnedSemaphorePermit, Semaphore},
     time::timeout,
 };
 use tokio_rustls::TlsConnector;
@@ -21,7 +16,8 @@ use super::{
     counters::Counters,
     failure::NotSent,
     link::Link,
-    socket::{Counted, Socket},
+    pool::{Place, Pool},
+    socket::{Counted, Given, Socket},
 };
 use crate::{
     circuit::Circuit,
@@ -65,9 +61,7 @@ pub struct Upstream {
     host: String,
     port: u16,
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    slots: Arc<Semaphore>,
-    /// The one used last stands last.
-    idle: Mutex<VecDeque<Link>>,
+    pool: Pool,
 }
 
 impl Upstream {
@@ -106,8 +100,7 @@ impl Upstream {
             tls,
             circuit: Circuit::new(settings.circuit),
             counters: Counters::default(),
-            slots: Arc::new(Semaphore::new(settings.connections_max)),
-            idle: Mutex::default(),
+            pool: Pool::new(settings.connections_max, settings.idle_max, settings.idle_for),
             clock,
             settings,
         })
@@ -128,90 +121,63 @@ impl Upstream {
         self.circuit.is_open()
     }
 
-    /// Returns the connection that was idle for the shortest time, if that is at most `idle_max`.
-    pub(super) fn take(&self, idle_max: Duration) -> Option<Link> {
-        let now = self.clock.monotonic();
-        let idle_max = idle_max.min(self.settings.idle_for);
-        loop {
-            let mut link = {
-                let mut idle = self.idle();
-                if now.since(idle.back()?.idle_since) > idle_max {
-                    return None;
-                }
-                idle.pop_back()?
-            };
-            if link.is_ready() {
-                return Some(link);
-            }
-        }
+    /// Returns a connection that was idle for at most `idle_max`.
+    pub(super) fn take(&self, idle_max: Duration) -> Option<Box<Link>> {
+        self.pool.take(self.clock.monotonic(), idle_max)
     }
 
-    /// Keeps a connection for the next exchange, or closes it if there are enough.
-    pub(super) fn put(&self, mut link: Link) {
-        link.idle_since = self.clock.monotonic();
-        let mut idle = self.idle();
-        if idle.len() < self.settings.idle_max {
-            idle.push_back(link);
-        }
+    /// Keeps a connection for another exchange.
+    pub(super) fn put(&self, link: Box<Link>) {
+        self.pool.put(link, self.clock.monotonic());
     }
 
-    /// Closes what was idle for too long, or closed by the upstream.
+    /// Closes connections that nobody will use.
     pub(crate) fn prune(&self) {
-        let now = self.clock.monotonic();
-        let kept = |link: &mut Link| {
-            now.since(link.idle_since) <= self.settings.idle_for && link.is_ready()
-        };
-        self.idle().retain_mut(kept);
+        self.pool.prune(self.clock.monotonic());
     }
 
-    /// Opens a new connection.
+    /// Opens a connection, or waits for one that has just been used.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future closes what was opened.
-    pub(super) async fn connect(&self) -> Result<Link, NotSent> {
+    pub(super) async fn connect(&self) -> Result<Box<Link>, NotSent> {
         let until = self.clock.monotonic().after(self.settings.connect_wait);
-        let slot = self.slot(until).await?;
+        let place = timeout(self.settings.connect_wait, self.pool.place()).await;
+        let slot = match place.ok().flatten() {
+            Some(Place::Link(link)) => return Ok(link),
+            Some(Place::Slot(slot)) => slot,
+            None => return Err(NotSent::Busy),
+        };
         let left = until.since(self.clock.monotonic());
-        let (socket, given) = timeout(left, self.dial())
-            .await
-            .map_err(|_| NotSent::Connect("the connection was not made in time".into()))??;
+        let (socket, given) = timeout(left, self.dial(until)).await.map_err(|_| late())??;
         self.counters.connected();
-        Link::open(socket, given, slot).await.map_err(|error| NotSent::Connect(error.to_string()))
+        let opened = Link::open(socket, given, slot).await;
+        opened.map(Box::new).map_err(|error| NotSent::Connect(error.to_string()))
     }
 
-    /// Waits for leave to open a connection.
-    async fn slot(&self, until: Monotonic) -> Result<OwnedSemaphorePermit, NotSent> {
-        let slots = Arc::clone(&self.slots);
-        if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
-            return Ok(slot);
-        }
-        // Idle connections that this exchange may not use make room for one it may.
-        drop(self.idle().pop_front());
-        let left = until.since(self.clock.monotonic());
-        match timeout(left, slots.acquire_owned()).await {
-            Ok(Ok(slot)) => Ok(slot),
-            Ok(Err(_)) | Err(_) => Err(NotSent::Busy),
-        }
-    }
-
-    async fn dial(&self) -> Result<(Socket, super::socket::Given), NotSent> {
+    /// Tries one address after the other, none of them so long that the next has no time left.
+    async fn dial(&self, until: Monotonic) -> Result<(Socket, Given), NotSent> {
         let refused = |error: std::io::Error| NotSent::Connect(error.to_string());
-        let addresses = lookup_host((self.host.as_str(), self.port)).await;
+        let found = lookup_host((self.host.as_str(), self.port)).await;
+        let mut addresses = found.map_err(|error| NotSent::Address(error.to_string()))?.peekable();
         let mut last = NotSent::Address("the name has no address".into());
-        for address in addresses.map_err(|error| NotSent::Address(error.to_string()))? {
-            match TcpStream::connect(address).await {
-                Ok(tcp) => {
+        while let Some(address) = addresses.next() {
+            let left = until.since(self.clock.monotonic());
+            let share = if addresses.peek().is_some() { left / 2 } else { left };
+            match timeout(share, TcpStream::connect(address)).await {
+                Ok(Ok(tcp)) => {
                     tcp.set_nodelay(true).map_err(refused)?;
                     return self.secured(Counted::new(tcp)).await;
                 }
-                Err(error) => last = refused(error),
+                Ok(Err(error)) => last = refused(error),
+                Err(_) => last = late(),
             }
         }
         Err(last)
     }
 
-    async fn secured(&self, tcp: Counted) -> Result<(Socket, super::socket::Given), NotSent> {
+    async fn secured(&self, tcp: Counted) -> Result<(Socket, Given), NotSent> {
         let given = tcp.given();
         let Some((connector, name)) = &self.tls else {
             return Ok((Socket::Plain(tcp), given));
@@ -220,16 +186,16 @@ impl Upstream {
         let tls = handshake.map_err(|error| NotSent::Tls(error.to_string()))?;
         Ok((Socket::Tls(Box::new(tls)), given))
     }
-
-    fn idle(&self) -> MutexGuard<'_, VecDeque<Link>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl std::fmt::Debug for Upstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Upstream").field("settings", &self.settings).finish_non_exhaustive()
     }
+}
+
+fn late() -> NotSent {
+    NotSent::Connect("the connection was not made in time".into())
 }
 
 fn is_secure(url: &Uri) -> Result<bool, &'static str> {

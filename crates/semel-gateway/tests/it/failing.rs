@@ -281,6 +281,21 @@ async fn when_every_connection_is_in_use_nothing_is_sent_and_the_key_is_free() {
     assert_eq!(upstream.seen.requests().len(), 2);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_is_done_with_goes_to_whoever_waits_for_one() {
+    let upstream = Upstream::counting().await;
+    let mut settings = settings(&[("api", &upstream.url())]);
+    settings.upstreams[0].connections_max = 2;
+    let gateway = Arc::new(Served::new(&settings).await);
+    let mut asked = tokio::task::JoinSet::new();
+    for number in 0..40 {
+        let gateway = Arc::clone(&gateway);
+        asked.spawn(async move { gateway.pay(&format!("crowd-{number}")).await.status() });
+    }
+    assert!(asked.join_all().await.into_iter().all(|status| status == 201));
+    assert_eq!((upstream.seen.requests().len(), upstream.seen.connections()), (40, 2));
+}
+
 /// S19: the upstream is part of the operation.
 #[tokio::test]
 async fn one_key_on_two_upstreams_means_two_calls() {

@@ -80,7 +80,7 @@ async fn what_does_not_finish_in_time_is_cut_short_and_a_waiting_retry_gets_a_cl
     gateway.until("semel_waits_total", 1).await;
     gateway.shutdown.begin();
     let told = retry.answer("POST").await.unwrap();
-    assert_eq!((told.status(), told.code().as_str()), (503, "closing"));
+    assert_eq!((told.status(), told.code().as_str()), (503, "closed"));
     assert_eq!(gateway.ended().await, Ended::CutShort);
 }
 

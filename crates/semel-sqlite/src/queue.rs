@@ -34,13 +34,16 @@ pub(crate) struct Queue<J> {
 struct Lanes<J> {
     first: VecDeque<J>,
     later: VecDeque<J>,
+    /// How many threads wait for a job: waking nobody costs a call of the kernel all the same.
+    idle: usize,
     closed: bool,
 }
 
 impl<J> Queue<J> {
     /// Makes a queue whose lanes hold `max` jobs each.
     pub(crate) fn new(max: usize) -> Self {
-        let lanes = Lanes { first: VecDeque::new(), later: VecDeque::new(), closed: false };
+        let lanes =
+            Lanes { first: VecDeque::new(), later: VecDeque::new(), idle: 0, closed: false };
         Self { lanes: Mutex::new(lanes), ready: Condvar::new(), max }
     }
 
@@ -62,31 +65,34 @@ impl<J> Queue<J> {
             return Err(queue_full());
         }
         queue.push_back(job);
+        let wake = lanes.idle > 0;
         drop(lanes);
-        self.ready.notify_one();
+        if wake {
+            self.ready.notify_one();
+        }
         Ok(())
     }
 
     /// Takes what is waiting, at most `max` jobs; waits only while nothing is there. `None` once the
     /// queue is closed and empty.
-    ///
-    /// An eighth is kept for the second lane, which would else wait for ever behind renewals.
     pub(crate) fn take(&self, max: usize) -> Option<Vec<J>> {
         let mut lanes = self.lock();
         loop {
             if !lanes.first.is_empty() || !lanes.later.is_empty() {
-                let kept = lanes.later.len().min(max.div_ceil(8)).min(max.saturating_sub(1));
-                let first = lanes.first.len().min(max - kept);
-                let later = lanes.later.len().min(max - first);
-                let mut jobs: Vec<J> = lanes.first.drain(..first).collect();
-                jobs.extend(lanes.later.drain(..later));
-                return Some(jobs);
+                return Some(lanes.take(max));
             }
             if lanes.closed {
                 return None;
             }
+            lanes.idle += 1;
             lanes = self.ready.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+            lanes.idle -= 1;
         }
+    }
+
+    /// Takes what is waiting by now, at most `max` jobs, which may be none.
+    pub(crate) fn more(&self, max: usize) -> Vec<J> {
+        self.lock().take(max)
     }
 
     /// Takes one job, oldest first.
@@ -98,6 +104,18 @@ impl<J> Queue<J> {
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.ready.notify_all();
+    }
+}
+
+impl<J> Lanes<J> {
+    /// An eighth is kept for the second lane, which would else wait for ever behind renewals.
+    fn take(&mut self, max: usize) -> Vec<J> {
+        let kept = self.later.len().min(max.div_ceil(8)).min(max.saturating_sub(1));
+        let first = self.first.len().min(max - kept);
+        let later = self.later.len().min(max - first);
+        let mut jobs: Vec<J> = self.first.drain(..first).collect();
+        jobs.extend(self.later.drain(..later));
+        jobs
     }
 }
 

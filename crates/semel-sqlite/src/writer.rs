@@ -2,7 +2,8 @@
 //!
 //! It takes whatever waits, does it all inside one transaction, and answers nobody before the commit
 //! has returned: not even a refusal, since what it refuses by may stand in the same group. It never
-//! waits for more: while one commit is on its way to the disk the next group gathers by itself.
+//! waits for more: while one commit is on its way to the disk the next group gathers by itself, and
+//! whatever comes before its own commit joins it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -34,6 +35,8 @@ trait Job: Send {
     /// Says that it was not done.
     fn refuse(self: Box<Self>, error: StoreError);
 }
+
+type Jobs = Vec<Box<dyn Job>>;
 
 struct Waiting<V: Verb> {
     verb: V,
@@ -131,22 +134,23 @@ enum Failure {
 }
 
 impl Work {
-    fn serve(mut self, queue: &Queue<Box<dyn Job>>) {
+    fn serve(self, queue: &Queue<Box<dyn Job>>) {
         while let Some(jobs) = queue.take(self.group_max) {
-            self.group(jobs);
+            self.time.watch();
+            self.group(jobs, &|room| queue.more(room));
         }
     }
 
-    fn group(&mut self, mut jobs: Vec<Box<dyn Job>>) {
-        self.time.watch();
-        let mut done = self.attempt(&mut jobs);
+    /// Commits `jobs`, and what `more` comes meanwhile, as one group, and answers all of it.
+    fn group(&self, mut jobs: Jobs, more: &dyn Fn(usize) -> Jobs) {
+        let mut done = self.attempt(&mut jobs, more);
         if self.made_room(&done) {
-            done = self.attempt(&mut jobs);
+            done = self.attempt(&mut jobs, &none);
         }
         match done {
             Ok(()) => jobs.into_iter().for_each(Job::answer),
             Err(Failure::One(_)) if jobs.len() > 1 => {
-                jobs.into_iter().for_each(|job| self.group(vec![job]));
+                jobs.into_iter().for_each(|job| self.group(vec![job], &none));
             }
             Err(Failure::One(error) | Failure::All(error)) => {
                 jobs.into_iter().for_each(|job| job.refuse(error::again(&error)));
@@ -154,20 +158,26 @@ impl Work {
         }
     }
 
-    /// Does all jobs in one transaction. After an error nothing of it is written, unless the error is
-    /// the commit's.
-    fn attempt(&mut self, jobs: &mut [Box<dyn Job>]) -> Result<(), Failure> {
+    /// Does all jobs in one transaction, and those that come while it is at it: it commits only when
+    /// nothing waits, or the group is full. After an error nothing is written, unless the error is the
+    /// commit's.
+    fn attempt(&self, jobs: &mut Jobs, more: &dyn Fn(usize) -> Jobs) -> Result<(), Failure> {
         self.identity.check().map_err(Failure::All)?;
         let conn = &self.conn;
         run(conn, "BEGIN IMMEDIATE").map_err(|error| Failure::All(error::driver(error)))?;
         let open = Open(conn);
         let step = Step::begin(conn, &self.time, self.limits);
         let mut step = step.map_err(|fault| Failure::All(fault.into()))?;
-        for job in jobs {
-            // The transaction is rolled back and the job is never asked again after a panic.
-            catch_unwind(AssertUnwindSafe(|| job.run(&mut step)))
-                .unwrap_or_else(|_| Err(error::panicked().into()))
-                .map_err(|fault| Failure::One(fault.into()))?;
+        let mut done = 0;
+        while done < jobs.len() {
+            for job in &mut jobs[done..] {
+                // After a panic all is rolled back, and what the job kept is made anew or dropped.
+                catch_unwind(AssertUnwindSafe(|| job.run(&mut step)))
+                    .unwrap_or_else(|_| Err(error::panicked().into()))
+                    .map_err(|fault| Failure::One(fault.into()))?;
+            }
+            done = jobs.len();
+            jobs.extend(more(self.group_max.saturating_sub(done)));
         }
         step.end().map_err(|fault| Failure::One(fault.into()))?;
         run(conn, "COMMIT").map_err(|error| Failure::All(error::commit(error)))?;
@@ -186,6 +196,11 @@ impl Work {
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
                 .is_ok_and(|busy| busy == 0)
     }
+}
+
+/// Nobody else joins a group that is done again.
+fn none(_: usize) -> Jobs {
+    Vec::new()
 }
 
 fn run(conn: &Connection, statement: &str) -> rusqlite::Result<()> {

@@ -215,3 +215,21 @@ async fn the_log_stays_bounded() {
     let log = fs::metadata(bench.path().with_extension("db-wal")).unwrap().len();
     assert!(log < 48 * 1024 * 1024, "the log has {log} bytes after 60 MiB");
 }
+
+#[test]
+fn a_new_file_may_be_opened_by_many_at_once() {
+    for _ in 0..5 {
+        let bench = Bench::new();
+        let begin = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            let open = || {
+                begin.wait();
+                bench.builder().open().map(drop)
+            };
+            let opening: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+            for opened in opening {
+                opened.join().unwrap().unwrap();
+            }
+        });
+    }
+}

@@ -30,6 +30,7 @@ use crate::{
     route::{Operations, unescaped},
     run, status,
     tenant::{TenantError, TenantSource},
+    why::Why,
 };
 
 /// What every request behind one layer shares.
@@ -174,7 +175,8 @@ impl Shared {
                 work(parts).unprotected().await
             }
             Err(error) => {
-                tracing::warn!(operation = %operation.name, error = error.code(), "nothing ran");
+                let (code, why) = (error.code(), Why(&error));
+                tracing::warn!(operation = %operation.name, code, %why, "nothing ran");
                 Ok(Problem::from(&error).into_response())
             }
         }

@@ -89,6 +89,7 @@ pub mod route;
 mod run;
 mod status;
 pub mod tenant;
+mod why;
 
 use std::{future::Future, pin::Pin};
 

@@ -29,6 +29,7 @@ use crate::{
     operation::Operation,
     problem::{Code, Problem},
     replay::{self, Asking},
+    why::Why,
 };
 
 /// What a handler may know of its run beside [`IntentName`], in the extensions of its request.
@@ -167,7 +168,8 @@ impl Run {
             _ => self.holder.may_have_acted(reason).await,
         };
         if let Err(error) = ended {
-            tracing::warn!(%operation, reason, error = error.code(), "the end was not stored");
+            let (code, why) = (error.code(), Why(&error));
+            tracing::warn!(%operation, reason, code, %why, "the end was not stored");
         }
     }
 
@@ -217,7 +219,8 @@ fn before(record: &semel::Record, is_head: bool) -> Response<Body> {
 }
 
 fn not_stored(operation: &Operation, error: &Error) -> Response<Body> {
-    tracing::error!(operation = %operation.name, error = error.code(), "an answer was not stored");
+    let (code, why) = (error.code(), Why(error));
+    tracing::error!(operation = %operation.name, code, %why, "an answer was not stored");
     Problem::from(error).into_response()
 }
 

@@ -126,10 +126,23 @@ impl Gateway {
     ///
     /// Panics outside of a tokio runtime.
     pub fn new(settings: &Settings) -> Result<Self, ServeError> {
-        let tls = settings.tls.as_ref().map(tls::server).transpose()?;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let opened = stores::open(&settings.store)
             .map_err(|error| ServeError::Store { url: settings.store.clone(), error })?;
+        Self::with_store(settings, opened)
+    }
+
+    /// Puts the gateway together on a store that is open already, whatever the settings say of one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if something in the settings cannot be used.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    pub fn with_store(settings: &Settings, opened: Opened) -> Result<Self, ServeError> {
+        let tls = settings.tls.as_ref().map(tls::server).transpose()?;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let engine = engine(opened, settings, &clock);
         let tunnels = Tunnels::default();
         let mut upstreams = upstreams(&settings.upstreams, &clock)?;

@@ -28,7 +28,10 @@ impl Drop for Served {
 
 impl Served {
     pub(crate) async fn new(settings: &Settings) -> Self {
-        let gateway = Gateway::new(settings).unwrap();
+        Self::of(Gateway::new(settings).unwrap()).await
+    }
+
+    pub(crate) async fn of(gateway: Gateway) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let admin = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, admin_address) =

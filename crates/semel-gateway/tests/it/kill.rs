@@ -33,7 +33,7 @@ const SETTLE_FOR: Duration = Duration::from_secs(3);
 /// was told so; what nobody can say is listed, and is definite once an operator has looked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_random_moments_hold_never_does_twice_what_may_have_been_done() {
-    let mut run = Run::new("hold", false, "wait", 21_000).await;
+    let mut run = Run::new("hold", false, "wait").await;
     let chance = SeededEntropy::printed();
     run.kill_often((0..kills()).map(|_| Plan::drawn(&chance))).await;
     let told = run.crowd.told();
@@ -52,7 +52,7 @@ async fn killed_at_random_moments_hold_never_does_twice_what_may_have_been_done(
 /// needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_random_moments_rerun_does_everything_once_where_the_key_is_honoured() {
-    let mut run = Run::new("rerun", true, "conflict", 23_000).await;
+    let mut run = Run::new("rerun", true, "conflict").await;
     let chance = SeededEntropy::printed();
     run.kill_often((0..kills()).map(|_| Plan::drawn(&chance))).await;
     if run.verdict.unknown > 0 {
@@ -66,7 +66,7 @@ async fn killed_at_random_moments_rerun_does_everything_once_where_the_key_is_ho
 /// found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_count_finds_a_second_row_where_rerun_is_no_safe_choice() {
-    let mut run = Run::new("rerun", false, "wait", 25_000).await;
+    let mut run = Run::new("rerun", false, "wait").await;
     let plan = Plan { phase: Phase::Made, request: 40, held: true, jitter: Duration::ZERO };
     run.kill_often([plan]).await;
     let found = run.verdict.wrong.iter().any(|wrong| wrong.ends_with("has 2 rows"));
@@ -88,12 +88,12 @@ struct Run {
 }
 
 impl Run {
-    async fn new(on_lost: &str, honours: bool, in_progress: &str, port: u16) -> Self {
+    async fn new(on_lost: &str, honours: bool, in_progress: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let trap = Arc::new(Trap::default());
         let till = Till::open(honours, &trap).await;
         configure(folder.path(), till.address, on_lost, in_progress);
-        let gateway = Process::start(folder.path(), port_of_its_own(port)).await;
+        let gateway = Process::start(folder.path(), port_of_its_own()).await;
         let crowd = Crowd::new(gateway.address, &trap);
         Self { folder, gateway, till, trap, crowd, verdict: Verdict::default() }
     }

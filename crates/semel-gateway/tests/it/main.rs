@@ -17,4 +17,5 @@ mod passing;
 mod process;
 mod records;
 mod securing;
+mod trouble;
 mod upstream;

@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
+    sync::atomic::{AtomicU16, Ordering},
 };
 
 use tokio::{
@@ -50,11 +51,15 @@ impl Process {
 }
 
 /// A port that nothing of this machine takes by chance while its gateway is dead: it lies below those
-/// that are given to whoever asks for any.
-pub(crate) fn port_of_its_own(from: u16) -> SocketAddr {
-    let free = (from..32_000).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let mut free = free.filter(|address| std::net::TcpListener::bind(address).is_ok());
-    free.next().expect("a free port below the ephemeral ones")
+/// that are given to whoever asks for any, and no test is given it twice.
+pub(crate) fn port_of_its_own() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Another run of these tests begins elsewhere.
+    let first = 16_000 + u16::try_from(std::process::id() % 150).unwrap() * 100;
+    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::SeqCst));
+    let mut addresses = ports.take(500).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let free = addresses.find(|address| std::net::TcpListener::bind(address).is_ok());
+    free.expect("a free port below the ephemeral ones")
 }
 
 async fn spawn(folder: &Path, listen: SocketAddr) -> (Child, SocketAddr) {

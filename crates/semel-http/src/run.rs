@@ -65,7 +65,8 @@ where
         extensions.insert(IntentName(holder.permit().id.clone()));
         extensions.insert(Details { fingerprint, ask_first: holder.ask_first() });
         let tasks = self.shared.tasks.clone();
-        let task = tasks.spawn(self.work(holder).in_current_span());
+        // Boxed, since a task is moved several times on its way in and out of the runtime.
+        let task = tasks.spawn(Box::pin(self.work(holder).in_current_span()));
         task.await.unwrap_or_else(|_| {
             // The runtime ends. The holder was dropped, and says itself what that means.
             let problem = Problem::new(Code::NotStored).detail("the service was ended");

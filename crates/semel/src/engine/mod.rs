@@ -181,23 +181,6 @@ impl Engine {
         Token::from_bytes(self.inner.entropy.bytes())
     }
 
-    /// Runs a store call in a task of the engine's own, unless it is ready at once.
-    async fn owned<T: Send + 'static>(
-        &self,
-        call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let mut call = Box::pin(call);
-        let first = std::future::poll_fn(|cx| {
-            // A store that panics must not take along its caller, who may be unwinding already.
-            Poll::Ready(catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))))
-        });
-        match first.await {
-            Ok(Poll::Ready(result)) => result,
-            Ok(Poll::Pending) => self.spawned(call).await,
-            Err(_) => Err(StoreError::new(StoreErrorKind::Unavailable, "the store panicked")),
-        }
-    }
-
     /// Runs a store call in a task of the engine's own: a call that panics takes nobody along.
     fn spawned<T: Send + 'static>(
         &self,
@@ -212,15 +195,28 @@ impl Engine {
         }
     }
 
-    /// Runs a store call as [`Engine::owned`] does, and waits for it until an instant.
+    /// Runs a store call in a task of the engine's own, and waits for it until an instant. A call that
+    /// is ready at once costs neither a task nor a timer.
     async fn owned_until<T: Send + 'static>(
         &self,
         until: Monotonic,
         call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let mut call = Box::pin(call);
+        let first = std::future::poll_fn(|cx| {
+            // A store that panics must not take along its caller, who may be unwinding already.
+            Poll::Ready(catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))))
+        });
+        match first.await {
+            Ok(Poll::Ready(result)) => return result,
+            Ok(Poll::Pending) => {}
+            Err(_) => {
+                return Err(StoreError::new(StoreErrorKind::Unavailable, "the store panicked"));
+            }
+        }
         tokio::select! {
             biased;
-            result = self.owned(call) => result,
+            result = self.spawned(call) => result,
             () = self.inner.clock.sleep_until(until) => Err(StoreError::new(
                 StoreErrorKind::Unavailable,
                 "the store did not answer in time",

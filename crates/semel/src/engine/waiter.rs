@@ -128,9 +128,10 @@ impl Engine {
         for ids in ids.chunks(BATCH_MAX) {
             let store = Arc::clone(&self.inner.store);
             let asked = ids.to_vec();
+            let until = self.now().after(super::ASK_FOR);
             // A poll that fails is a poll that saw nothing: waiters have their own bound.
             let Ok(Reading { records, now }) =
-                self.owned(async move { store.read(asked).await }).await
+                self.owned_until(until, async move { store.read(asked).await }).await
             else {
                 continue;
             };

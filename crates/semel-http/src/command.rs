@@ -21,14 +21,16 @@ use crate::{
     route::unescaped,
 };
 
+const JSON_SUFFIX: &str = "+json";
+
 /// A body, read as what its media type says.
 #[derive(Clone, Debug)]
-pub(crate) enum Asked {
+pub(crate) enum Asked<'a> {
     Empty,
     Form(Vec<(Vec<u8>, Vec<u8>)>),
-    Json { media_type: String, text: Bytes },
+    Json { media_type: Cow<'a, str>, text: Bytes },
     Multipart(Vec<Piece>),
-    Raw { media_type: String, bytes: Bytes },
+    Raw { media_type: Cow<'a, str>, bytes: Bytes },
 }
 
 /// One part of a multipart body.
@@ -40,10 +42,10 @@ pub(crate) struct Piece {
     content: Bytes,
 }
 
-impl Asked {
+impl<'a> Asked<'a> {
     /// Reads a body. What is decoded never has more than `max` bytes.
     pub(crate) async fn of(
-        headers: &HeaderMap,
+        headers: &'a HeaderMap,
         bytes: &Bytes,
         max: usize,
     ) -> Result<Self, Problem> {
@@ -51,8 +53,8 @@ impl Asked {
             return Ok(Self::Empty);
         }
         let media_type = match headers.get(CONTENT_TYPE) {
-            Some(value) => String::from_utf8_lossy(value.as_bytes()).into_owned(),
-            None => String::new(),
+            Some(value) => String::from_utf8_lossy(value.as_bytes()),
+            None => Cow::Borrowed(""),
         };
         let codings = Codings::of(headers);
         if codings.is_empty() {
@@ -64,19 +66,36 @@ impl Asked {
             // What cannot be taken off is part of what the bytes mean.
             None => {
                 let media_type = format!("{media_type}; content-coding=\"{}\"", codings.text());
-                Ok(Self::Raw { media_type, bytes: bytes.clone() })
+                Ok(Self::Raw { media_type: media_type.into(), bytes: bytes.clone() })
             }
         }
     }
 
-    async fn read(media_type: String, bytes: Bytes) -> Result<Self, Problem> {
-        let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        match essence.as_str() {
-            "application/x-www-form-urlencoded" => Ok(Self::Form(pairs(&bytes))),
-            "multipart/form-data" => Ok(Self::Multipart(pieces(&media_type, bytes).await?)),
-            "application/json" => Ok(Self::Json { media_type, text: bytes }),
-            _ if essence.ends_with("+json") => Ok(Self::Json { media_type, text: bytes }),
-            _ => Ok(Self::Raw { media_type, bytes }),
+    async fn read(media_type: Cow<'a, str>, bytes: Bytes) -> Result<Self, Problem> {
+        let essence = media_type.split(';').next().unwrap_or_default().trim();
+        let is = |name: &str| essence.eq_ignore_ascii_case(name);
+        let suffix = essence.len().checked_sub(JSON_SUFFIX.len()).and_then(|at| essence.get(at..));
+        if is("application/json") || suffix.is_some_and(|s| s.eq_ignore_ascii_case(JSON_SUFFIX)) {
+            return Ok(Self::Json { media_type, text: bytes });
+        }
+        if is("application/x-www-form-urlencoded") {
+            return Ok(Self::Form(pairs(&bytes)));
+        }
+        if is("multipart/form-data") {
+            return Ok(Self::Multipart(pieces(&media_type, bytes).await?));
+        }
+        Ok(Self::Raw { media_type, bytes })
+    }
+
+    /// Lets go of the request's headers.
+    pub(crate) fn into_owned(self) -> Asked<'static> {
+        let owned = |media_type: Cow<'_, str>| Cow::Owned(media_type.into_owned());
+        match self {
+            Self::Empty => Asked::Empty,
+            Self::Form(pairs) => Asked::Form(pairs),
+            Self::Json { media_type, text } => Asked::Json { media_type: owned(media_type), text },
+            Self::Multipart(pieces) => Asked::Multipart(pieces),
+            Self::Raw { media_type, bytes } => Asked::Raw { media_type: owned(media_type), bytes },
         }
     }
 
@@ -89,8 +108,9 @@ impl Asked {
         headers: &HeaderMap,
     ) -> Result<Fingerprint, FingerprintError> {
         let mut command = Command::new(method.as_str(), uri.path()).query(uri.query());
-        for (name, value) in headers {
-            command.headers.push((name.as_str(), value.as_bytes()));
+        for name in plan.header_names() {
+            let values = headers.get_all(name).iter();
+            command.headers.extend(values.map(|value| (name.as_str(), value.as_bytes())));
         }
         command.body = match self {
             Self::Empty => CommandBody::Empty,

@@ -223,6 +223,7 @@ impl Shared {
         }
         call.claimed_by = request_id(parts);
         if !operation.old_plans.is_empty() {
+            let asked = asked.into_owned();
             let (operation, method) = (Arc::clone(operation), parts.method.clone());
             let (uri, headers) = (parts.uri.clone(), parts.headers.clone());
             call.by_plan = Some(Arc::new(move |plan| {

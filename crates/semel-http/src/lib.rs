@@ -81,6 +81,7 @@ pub mod header;
 mod instant;
 pub mod layer;
 pub mod operation;
+mod outlive;
 mod prefer;
 pub mod problem;
 mod quality;

@@ -1,5 +1,5 @@
-//! Running the handler once, in a task of its own: a client that hangs up cancels nothing. What it
-//! answers is stored before the first byte of it is sent.
+//! Running the handler once: a client that hangs up cancels nothing. What it answers is stored before
+//! the first byte of it is sent.
 
 use std::{
     future::{Future, poll_fn},
@@ -17,7 +17,6 @@ use http::{
 };
 use semel::{Error, Fingerprint, Holder, engine::Ended, outcome::Body as Kept, wire};
 use tower_service::Service;
-use tracing::Instrument;
 
 use crate::{
     answer::Answer,
@@ -27,6 +26,7 @@ use crate::{
     flow::Shared,
     header,
     operation::Operation,
+    outlive::outliving,
     problem::{Code, Problem},
     replay::{self, Asking},
     why::Why,
@@ -65,33 +65,24 @@ where
         extensions.insert(IntentName(holder.permit().id.clone()));
         extensions.insert(Details { fingerprint, ask_first: holder.ask_first() });
         let tasks = self.shared.tasks.clone();
-        // Boxed, since a task is moved several times on its way in and out of the runtime.
-        let task = tasks.spawn(Box::pin(self.work(holder).in_current_span()));
-        task.await.unwrap_or_else(|_| {
-            // The runtime ends. The holder was dropped, and says itself what that means.
-            let problem = Problem::new(Code::NotStored).detail("the service was ended");
-            Ok(problem.into_response())
-        })
+        outliving(&tasks, self.work(holder)).await
     }
 
     /// Runs the handler without protection.
     pub(crate) async fn unprotected(self) -> Result<Response<Body>, S::Error> {
         let Self { shared, request, share, mut inner, .. } = self;
-        let task = shared.tasks.spawn(
-            async move {
-                let _share = share;
-                caught(async move { inner.call(request).await }).await
-            }
-            .in_current_span(),
-        );
-        match task.await {
-            Ok(Ok(response)) => {
+        let work = async move {
+            let _share = share;
+            caught(async move { inner.call(request).await }).await
+        };
+        match outliving(&shared.tasks, work).await {
+            Ok(response) => {
                 let mut response = response?;
                 clean(response.headers_mut());
                 response.extensions_mut().insert(Answer::Unprotected);
                 Ok(response)
             }
-            Ok(Err(Panicked)) | Err(_) => Ok(panicked()),
+            Err(Panicked) => Ok(panicked()),
         }
     }
 

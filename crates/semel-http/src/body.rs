@@ -1,6 +1,12 @@
 //! Reading a request body whole, within bounds of size, time and memory, before anything is claimed.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
@@ -44,9 +50,9 @@ impl Budget {
         if bytes <= FREE_BYTES {
             return Ok(Share(None));
         }
-        match timeout(self.wait, self.acquire(bytes)).await {
-            Ok(share) => Ok(share),
-            Err(_) => Err(Problem::new(Code::Overloaded)
+        match within(self.wait, pin!(self.acquire(bytes))).await {
+            Some(share) => Ok(share),
+            None => Err(Problem::new(Code::Overloaded)
                 .detail("nothing ran; send the same request again later")),
         }
     }
@@ -98,9 +104,21 @@ pub(crate) async fn read(body: Body, expected: Expected, span: Duration) -> Resu
     if body.is_end_stream() && expected.declared.unwrap_or(0) == 0 {
         return Ok(Bytes::new());
     }
-    match timeout(span, collect(body, expected)).await {
-        Ok(result) => result,
-        Err(_) => Err(Problem::new(Code::BodyTooSlow).detail("nothing ran")),
+    match within(span, pin!(collect(body, expected))).await {
+        Some(result) => result,
+        None => Err(Problem::new(Code::BodyTooSlow).detail("nothing ran")),
+    }
+}
+
+/// Waits for a future no longer than `span`. What is ready at once needs no timer.
+pub(crate) async fn within<F: Future>(
+    span: Duration,
+    mut future: Pin<&mut F>,
+) -> Option<F::Output> {
+    let first = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
+    match first {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => timeout(span, future).await.ok(),
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -25,9 +25,8 @@ use semel::{
     wire,
 };
 use thiserror::Error;
-use tokio::time::timeout;
 
-use crate::body::{Budget, FREE_BYTES, Gathered, Share};
+use crate::body::{Budget, FREE_BYTES, Gathered, Share, within};
 
 /// The headers that are kept unless a rule says otherwise. What a browser needs to read an answer
 /// across origins is among them: without it a replay could not be read.
@@ -305,11 +304,12 @@ pub(crate) async fn gather(
     }
     let mut gatherer = Gatherer { whole: Gathered::default(), max, share: None };
     let most = hint.upper().and_then(|upper| usize::try_from(upper).ok()).unwrap_or(max).min(max);
-    match timeout(span, gatherer.run(&mut body, most, budget)).await {
-        Ok(End::Broken) => Gathering::Broken,
-        Ok(End::Frame(frame)) => gatherer.spliced(Some(frame), body),
-        Ok(End::Whole) => Gathering::Whole(gatherer.whole.into_bytes(), gatherer.share),
-        Err(_) => gatherer.spliced(None, body),
+    let ended = within(span, pin!(gatherer.run(&mut body, most, budget))).await;
+    match ended {
+        Some(End::Broken) => Gathering::Broken,
+        Some(End::Frame(frame)) => gatherer.spliced(Some(frame), body),
+        Some(End::Whole) => Gathering::Whole(gatherer.whole.into_bytes(), gatherer.share),
+        None => gatherer.spliced(None, body),
     }
 }
 

@@ -82,7 +82,8 @@ impl<'a> Asked<'a> {
             return Ok(Self::Form(pairs(&bytes)));
         }
         if is("multipart/form-data") {
-            return Ok(Self::Multipart(pieces(&media_type, bytes).await?));
+            // Its state is large and it is rare: it must not weigh on every other request.
+            return Ok(Self::Multipart(Box::pin(pieces(&media_type, bytes)).await?));
         }
         Ok(Self::Raw { media_type, bytes })
     }

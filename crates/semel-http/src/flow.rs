@@ -28,7 +28,8 @@ use crate::{
     problem::{Code, Problem},
     replay::{self, Asking},
     route::{Operations, unescaped},
-    run, status,
+    run::Work,
+    status,
     tenant::{TenantError, TenantSource},
     why::Why,
 };
@@ -129,57 +130,41 @@ impl Shared {
     {
         let scripted = self.expose_headers && cors::is_scripted(request.headers());
         let (parts, body) = request.into_parts();
-        let response = match self.prepare(&operation, key, &parts, body).await {
-            Ok(prepared) => self.begin(&operation, prepared, parts, inner).await?,
-            Err(problem) => problem.into_response(),
+        let prepared = self.prepare(&operation, key, &parts, body).await;
+        let Prepared { call, bytes, share, prefer } = match prepared {
+            Ok(prepared) => prepared,
+            Err(problem) => return Ok(self.sent(problem.into_response(), scripted)),
         };
-        Ok(self.sent(response, scripted))
-    }
-
-    async fn begin<S>(
-        self: &Arc<Self>,
-        operation: &Arc<Operation>,
-        prepared: Prepared,
-        parts: Parts,
-        inner: S,
-    ) -> Result<Response<Body>, S::Error>
-    where
-        S: Service<Request<Body>, Response = Response<Body>> + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Send + 'static,
-    {
-        let Prepared { call, bytes, share, prefer } = prepared;
-        let id = call.id.clone();
-        let fingerprint = call.fingerprint;
-        let work = |parts| run::Work {
-            shared: Arc::clone(self),
-            operation: Arc::clone(operation),
-            request: buffered(parts, bytes),
-            share,
-            inner,
-        };
-        match self.engine.begin(call).await {
-            Ok(Begun::Run(holder)) => work(parts).held(holder, fingerprint).await,
-            Ok(Begun::Replay(record)) => Ok(match self.authorised(&parts).await {
+        let (id, fingerprint) = (call.id.clone(), call.fingerprint);
+        // In a statement of its own, so that its state is gone before the handler's begins.
+        let begun = self.engine.begin(call).await;
+        let response = match begun {
+            Ok(Begun::Run(holder)) => {
+                let request = buffered(parts, bytes);
+                let work = Work { shared: Arc::clone(&self), operation, request, share, inner };
+                work.held(holder, fingerprint).await?
+            }
+            Ok(Begun::Replay(record)) => match self.authorised(&parts).await {
                 Ok(()) => replay::of_record(&record, asking(&parts)),
                 Err(denied) => denied,
-            }),
-            Ok(Begun::Refused(refusal)) => Ok(match self.authorised(&parts).await {
-                Ok(()) => refused(operation, &id, &refusal, prefer).into_response(),
+            },
+            Ok(Begun::Refused(refusal)) => match self.authorised(&parts).await {
+                Ok(()) => refused(&operation, &id, &refusal, prefer).into_response(),
                 Err(denied) => denied,
-            }),
-            Err(Error::Store(error))
-                if operation.away == Away::Open && error.kind() != StoreErrorKind::Invalid =>
-            {
+            },
+            Err(error) if operation.away == Away::Open && is_away(&error) => {
                 tracing::warn!(operation = %operation.name, %error, "ran without protection");
-                work(parts).unprotected().await
+                let request = buffered(parts, bytes);
+                let work = Work { shared: Arc::clone(&self), operation, request, share, inner };
+                work.unprotected().await?
             }
             Err(error) => {
                 let (code, why) = (error.code(), Why(&error));
                 tracing::warn!(operation = %operation.name, code, %why, "nothing ran");
-                Ok(Problem::from(&error).into_response())
+                Problem::from(&error).into_response()
             }
-        }
+        };
+        Ok(self.sent(response, scripted))
     }
 
     /// Does everything that comes before the claim.
@@ -264,6 +249,11 @@ impl Shared {
             _ => Ok(()),
         }
     }
+}
+
+/// Says whether the store could not be asked; a question that it refuses is our own mistake.
+fn is_away(error: &Error) -> bool {
+    matches!(error, Error::Store(error) if error.kind() != StoreErrorKind::Invalid)
 }
 
 /// A request that is ready for its claim.

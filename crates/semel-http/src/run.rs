@@ -4,7 +4,7 @@
 use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
+    pin::{Pin, pin},
     sync::Arc,
     task::Poll,
 };
@@ -26,7 +26,7 @@ use crate::{
     flow::Shared,
     header,
     operation::Operation,
-    outlive::outliving,
+    outlive::{Outliving, outliving},
     problem::{Code, Problem},
     replay::{self, Asking},
     why::Why,
@@ -55,35 +55,34 @@ where
     S::Error: Send + 'static,
 {
     /// Runs the handler for a holder.
-    pub(crate) async fn held(
+    pub(crate) fn held(
         mut self,
         holder: Holder,
         fingerprint: Fingerprint,
-    ) -> Result<Response<Body>, S::Error> {
+    ) -> Outliving<Result<Response<Body>, S::Error>> {
         let extensions = self.request.extensions_mut();
         extensions.insert(holder.held());
         extensions.insert(IntentName(holder.permit().id.clone()));
         extensions.insert(Details { fingerprint, ask_first: holder.ask_first() });
         let tasks = self.shared.tasks.clone();
-        outliving(&tasks, self.work(holder)).await
+        outliving(&tasks, self.work(holder))
     }
 
     /// Runs the handler without protection.
-    pub(crate) async fn unprotected(self) -> Result<Response<Body>, S::Error> {
+    pub(crate) fn unprotected(self) -> Outliving<Result<Response<Body>, S::Error>> {
         let Self { shared, request, share, mut inner, .. } = self;
-        let work = async move {
+        outliving(&shared.tasks, async move {
             let _share = share;
-            caught(async move { inner.call(request).await }).await
-        };
-        match outliving(&shared.tasks, work).await {
-            Ok(response) => {
-                let mut response = response?;
-                clean(response.headers_mut());
-                response.extensions_mut().insert(Answer::Unprotected);
-                Ok(response)
+            match caught(pin!(async move { inner.call(request).await })).await {
+                Ok(response) => {
+                    let mut response = response?;
+                    clean(response.headers_mut());
+                    response.extensions_mut().insert(Answer::Unprotected);
+                    Ok(response)
+                }
+                Err(Panicked) => Ok(panicked()),
             }
-            Err(Panicked) => Ok(panicked()),
-        }
+        })
     }
 
     async fn work(self, holder: Holder) -> Result<Response<Body>, S::Error> {
@@ -92,7 +91,8 @@ where
             return Ok(Problem::from(&error).into_response());
         }
         let run = Run { is_head: *request.method() == Method::HEAD, shared, operation, holder };
-        match caught(async move { inner.call(request).await }).await {
+        let answered = caught(pin!(async move { inner.call(request).await })).await;
+        match answered {
             Ok(Ok(response)) => {
                 drop(share);
                 Ok(run.settle(response).await)
@@ -175,7 +175,7 @@ impl Run {
             Gathering::More(body)
         } else {
             let gather = capture::gather(body, max, operation.body_wait, &shared.budget);
-            caught(gather).await.unwrap_or(Gathering::Broken)
+            caught(pin!(gather)).await.unwrap_or(Gathering::Broken)
         };
         let kept = match &gathering {
             Gathering::Whole(bytes, _) => Kept::Kept(bytes.clone()),
@@ -245,8 +245,7 @@ fn panicked() -> Response<Body> {
 /// A future panicked.
 struct Panicked;
 
-async fn caught<F: Future>(future: F) -> Result<F::Output, Panicked> {
-    let mut future = pin!(future);
+async fn caught<F: Future>(mut future: Pin<&mut F>) -> Result<F::Output, Panicked> {
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(Poll::Pending) => Poll::Pending,
         Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),

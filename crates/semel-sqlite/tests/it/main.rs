@@ -11,6 +11,7 @@
 mod bench;
 mod clock;
 mod conformance;
+mod golden;
 mod process;
 mod transact;
 mod trouble;

@@ -1,1 +1,11 @@
-//! Programs a newcomer can run.
+//! Programs a newcomer can run, and the pages whose Rust rustdoc compiles and runs.
+
+#[cfg(doctest)]
+#[expect(
+    rustdoc::invalid_codeblock_attributes,
+    reason = "the pages have info strings of their own, see CONTRIBUTING.md"
+)]
+mod pages {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+}

@@ -1,8 +1,11 @@
 //! The gateway: the layer around the proxy, its listeners, and how all of it begins and ends.
 
-use std::{collections::HashMap, io, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, io, sync::Arc, time::Duration};
 
-use semel::{Clock, Engine, StoreError, SystemClock, store::capability::SweepBudget};
+use semel::{
+    Clock, Engine, StoreError, SystemClock,
+    store::capability::{Inspect, SweepBudget},
+};
 use semel_http::{BuildError, Operations, RouteError, SemelLayer};
 use thiserror::Error;
 use tokio::{net::TcpListener, time::timeout};
@@ -10,7 +13,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_layer::Layer as _;
 
 use crate::{
-    admin::Admin,
+    admin::{self, Admin},
     auth::AuthRequest,
     config::StoreUrl,
     entry::Entry,
@@ -80,10 +83,10 @@ pub enum Ended {
 }
 
 /// A gateway that is ready to serve.
-#[derive(Debug)]
 pub struct Gateway {
     engine: Engine,
     layer: SemelLayer,
+    inspect: Arc<dyn Inspect>,
     service: Entry<semel_http::SemelService<Proxy>>,
     upstreams: Vec<Arc<Upstream>>,
     tunnels: Tunnels,
@@ -143,6 +146,7 @@ impl Gateway {
     pub fn with_store(settings: &Settings, opened: Opened) -> Result<Self, ServeError> {
         let tls = settings.tls.as_ref().map(tls::server).transpose()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let inspect = Arc::clone(&opened.inspect);
         let engine = engine(opened, settings, &clock);
         let tunnels = Tunnels::default();
         let mut upstreams = upstreams(&settings.upstreams, &clock)?;
@@ -165,6 +169,7 @@ impl Gateway {
             service: Entry(layer.layer(proxy)),
             engine,
             layer,
+            inspect,
             upstreams,
             tunnels,
             tls,
@@ -195,13 +200,17 @@ impl Gateway {
         let _ends_background = over.clone().drop_guard();
         self.prune_with(&background, &over);
         if let Some(tcp) = admin {
-            let admin = Admin::new(
-                self.engine.clone(),
-                self.upstreams.clone(),
-                connections.clone(),
-                shutdown.gentle().clone(),
-                self.ready_wait,
-            );
+            let admin = Admin::new(admin::Shared {
+                engine: self.engine.clone(),
+                layer: self.layer.clone(),
+                inspect: Arc::clone(&self.inspect),
+                upstreams: self.upstreams.clone(),
+                connections: connections.clone(),
+                closing: shutdown.gentle().clone(),
+                ready_wait: self.ready_wait,
+                clock: Arc::clone(&self.clock),
+                counted: Default::default(),
+            });
             background.spawn(admin.serve(tcp, over.clone()));
         }
         let listener = Listener {
@@ -254,6 +263,12 @@ impl Gateway {
                 }
             }
         });
+    }
+}
+
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway").field("upstreams", &self.upstreams).finish_non_exhaustive()
     }
 }
 

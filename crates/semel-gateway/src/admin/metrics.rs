@@ -1,17 +1,34 @@
 //! The counters as Prometheus reads them.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use axum::body::Body;
 use http::{HeaderValue, Response, header};
+use semel::{Monotonic, store::capability::Counts, telemetry};
+use tokio::{sync::Mutex, time::timeout};
 
 use super::Shared;
 
-/// Writes every counter of the engine and of each upstream.
-pub(super) fn answer(shared: &Shared) -> Response<Body> {
+/// For how long the records are not counted again.
+const COUNTED_FOR: Duration = Duration::from_secs(10);
+
+/// The last count of the records, and when it was made.
+pub(super) type Counted = Mutex<Option<(Monotonic, Counts)>>;
+
+/// Writes every counter of the engine, of the layer and of each upstream, and what the store holds.
+pub(super) async fn answer(shared: &Shared) -> Response<Body> {
     let mut page = Page::default();
     for (name, value) in shared.engine.stats().named() {
         page.line("counter", name, "", value);
+    }
+    let http = shared.layer.stats();
+    for (code, value) in &http.problems {
+        let label = format!("code=\"{}\"", code.as_str());
+        page.line("counter", telemetry::HTTP_PROBLEMS, &label, *value);
+    }
+    page.line("counter", telemetry::HTTP_UNPROTECTED, "", http.unprotected);
+    if let Some(counts) = counts(shared).await {
+        page.records(&counts);
     }
     page.line("gauge", "semel_holding", "", count(shared.engine.holding()));
     page.line("gauge", "semel_waiting", "", count(shared.engine.waiting()));
@@ -37,6 +54,28 @@ pub(super) fn answer(shared: &Shared) -> Response<Body> {
     response
 }
 
+/// Counts the records, if the store does so in time.
+async fn counts(shared: &Shared) -> Option<Counts> {
+    // Whoever comes while they are counted waits for that count.
+    let mut counted = timeout(shared.ready_wait, shared.counted.lock()).await.ok()?;
+    let now = shared.clock.monotonic();
+    if let Some((at, counts)) = &*counted
+        && now.since(*at) < COUNTED_FOR
+    {
+        return Some(counts.clone());
+    }
+    match timeout(shared.ready_wait, shared.inspect.counts()).await.ok()? {
+        Ok(counts) => {
+            *counted = Some((now, counts.clone()));
+            Some(counts)
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the records could not be counted");
+            None
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Page {
     text: String,
@@ -44,6 +83,23 @@ struct Page {
 }
 
 impl Page {
+    fn records(&mut self, counts: &Counts) {
+        for (state, records) in [
+            ("done", counts.done),
+            ("forgotten", counts.forgotten),
+            ("open", counts.open),
+            ("running", counts.running),
+            ("unknown", counts.unknown),
+        ] {
+            self.line("gauge", "semel_records", &format!("state=\"{state}\""), records);
+        }
+        self.line("gauge", "semel_records_stuck", "", counts.stuck);
+        if let Some(oldest) = counts.oldest_running {
+            let seconds = oldest.as_micros() / 1_000_000;
+            self.line("gauge", "semel_oldest_running_timestamp_seconds", "", seconds);
+        }
+    }
+
     fn line(&mut self, kind: &str, name: &'static str, labels: &str, value: u64) {
         if self.last != name {
             self.write(format_args!("# TYPE {name} {kind}\n"));

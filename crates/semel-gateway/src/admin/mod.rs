@@ -3,13 +3,17 @@
 mod health;
 mod metrics;
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::body::Body;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use semel::Engine;
-use semel_http::BoxFuture;
-use std::task::{Context, Poll};
+use semel::{Clock, Engine, store::capability::Inspect};
+use semel_http::{BoxFuture, SemelLayer};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower_service::Service;
@@ -20,29 +24,29 @@ use crate::{listener::Listener, proxy::Upstream, settings::ListenerLimits};
 const CONNECTIONS_MAX: usize = 64;
 
 /// Answers operators and probes. Cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Admin {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    engine: Engine,
-    upstreams: Vec<Arc<Upstream>>,
-    connections: TaskTracker,
-    closing: CancellationToken,
-    ready_wait: Duration,
+/// What they ask about.
+pub(crate) struct Shared {
+    pub(crate) engine: Engine,
+    pub(crate) layer: SemelLayer,
+    pub(crate) inspect: Arc<dyn Inspect>,
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    /// The client connections that are open.
+    pub(crate) connections: TaskTracker,
+    /// Cancelled when the gateway begins to end.
+    pub(crate) closing: CancellationToken,
+    /// How long the store may take.
+    pub(crate) ready_wait: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) counted: metrics::Counted,
 }
 
 impl Admin {
-    pub(crate) fn new(
-        engine: Engine,
-        upstreams: Vec<Arc<Upstream>>,
-        connections: TaskTracker,
-        closing: CancellationToken,
-        ready_wait: Duration,
-    ) -> Self {
-        let shared = Shared { engine, upstreams, connections, closing, ready_wait };
+    pub(crate) fn new(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
     }
 
@@ -67,7 +71,7 @@ impl Admin {
         }
         match request.uri().path() {
             "/healthz" => text(StatusCode::OK, "ok\n"),
-            "/metrics" => metrics::answer(&self.shared),
+            "/metrics" => metrics::answer(&self.shared).await,
             "/readyz" => health::ready(&self.shared).await,
             _ => text(StatusCode::NOT_FOUND, "see /healthz, /readyz and /metrics\n"),
         }

@@ -27,6 +27,15 @@ async fn listening_again(address: SocketAddr) -> TcpListener {
     TcpListener::bind(address).await.unwrap()
 }
 
+/// Asks again until it is done.
+async fn until_paid(gateway: &Served, key: &str) {
+    let deadline = tokio::time::Instant::now() + crate::message::PATIENCE;
+    while gateway.pay(key).await.status() != 201 {
+        assert!(tokio::time::Instant::now() < deadline, "{key} was never done");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// Answers the first request by `first` and every later one by 201, behind a gateway whose upstream
 /// answers within half a second.
 async fn failing_once<F>(first: F) -> (Upstream, Served)
@@ -219,10 +228,12 @@ async fn a_request_with_a_key_uses_no_connection_that_was_idle_for_long() {
     gateway.pay("fresh-2").await;
     assert_eq!(upstream.seen.connections(), 1);
     // The time a connection rests is what this is about, and nothing else tells it.
+    // The gateway's own clock decides, and nothing happens that could be waited for.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     gateway.send("GET /plain", &[], "").await;
     assert_eq!(upstream.seen.connections(), 1);
     // Again the rest itself is what decides.
+    // As above.
     tokio::time::sleep(Duration::from_millis(1100)).await;
     gateway.pay("fresh-3").await;
     assert_eq!(upstream.seen.connections(), 2);
@@ -274,10 +285,7 @@ async fn when_every_connection_is_in_use_nothing_is_sent_and_the_key_is_free() {
     assert_eq!(upstream.seen.requests().len(), 1);
     first.abort();
     let _ = first.await;
-    let deadline = tokio::time::Instant::now() + crate::message::PATIENCE;
-    while gateway.pay("busy-1").await.status() != 201 {
-        assert!(tokio::time::Instant::now() < deadline, "the place is free again");
-    }
+    until_paid(&gateway, "busy-1").await;
     assert_eq!(upstream.seen.requests().len(), 2);
 }
 

@@ -21,8 +21,8 @@ use self::{
     verdict::Verdict,
 };
 use crate::{
+    child::{Process, port_of_its_own},
     message::PATIENCE,
-    process::{Process, port_of_its_own},
 };
 
 const CLIENTS: usize = 32;

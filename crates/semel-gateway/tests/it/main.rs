@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "a test may read clocks and start tasks")]
 
 mod authorising;
+mod child;
 mod command;
 mod commanding;
 mod config;
@@ -17,5 +18,6 @@ mod passing;
 mod process;
 mod records;
 mod securing;
+mod slow;
 mod trouble;
 mod upstream;

@@ -169,19 +169,22 @@ async fn a_large_body_passes_without_being_held() {
     let mut wire = Wire::to(gateway.address).await;
     wire.write(request("GET /large", &[], "")).await;
     // Nothing is read yet: what the upstream could write is what kernel and gateway hold.
-    let mut held = 0;
-    loop {
-        // Standing still has no signal: it is what two looks with time between them agree on.
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        let now = written.load(Ordering::SeqCst);
-        if now == held && now > 0 {
-            break;
-        }
-        held = now;
-    }
+    let held = until_still(&written).await;
     assert!(held < 24 << 20, "{held} bytes were taken although nobody reads");
     let got = wire.answer("GET").await.unwrap();
     assert_eq!((got.body.len(), got.whole), (PIECE * PIECES, true));
+}
+
+/// Waits until a count has stopped growing, and returns it.
+async fn until_still(count: &AtomicUsize) -> usize {
+    let mut before = 0;
+    loop {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        match count.load(Ordering::SeqCst) {
+            now if now == before && now > 0 => return now,
+            now => before = now,
+        }
+    }
 }
 
 #[tokio::test]
@@ -265,4 +268,8 @@ async fn probes_and_metrics_answer_on_their_own_port() {
     let answered = "semel_upstream_answers_total{upstream=\"api\",class=\"2xx\"}";
     assert_eq!(gateway.metric(answered).await, 1);
     assert_eq!(gateway.metric("semel_fresh_total").await, 0);
+    gateway.send("POST /pay", &[], "{}").await;
+    let refused = "semel_http_problems_total{code=\"key-missing\"}";
+    assert_eq!(gateway.metric(refused).await, 1);
+    assert_eq!(gateway.metric("semel_records{state=\"unknown\"}").await, 0);
 }

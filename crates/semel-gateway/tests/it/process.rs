@@ -1,86 +1,248 @@
-//! The built gateway as a process of its own, so that it can be killed like one.
+//! The binary as a process: killed at the worst of moments, started again, two on one file.
 
 use std::{
-    fs::File,
     net::SocketAddr,
     path::{Path, PathBuf},
-    process::Stdio,
-    sync::atomic::{AtomicU16, Ordering},
+    process::{ExitStatus, Stdio},
+    sync::Arc,
 };
 
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
-    time::timeout,
+    io::{AsyncBufReadExt, BufReader, Lines},
+    process::{Child, ChildStdout, Command},
+    sync::Notify,
+    time::{Instant, sleep, timeout},
 };
 
-use crate::{command::semel, message::PATIENCE};
+use crate::{
+    message::{Message, PATIENCE, Wire, answer, request, send},
+    upstream::{Deed, Upstream},
+};
 
-/// What the gateway prints before its address, once it listens.
-const ANNOUNCEMENT: &str = "semel listens on ";
+/// A folder with a configuration and a store.
+struct Place {
+    folder: tempfile::TempDir,
+}
 
-/// A gateway's process. It is killed when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Process {
-    folder: PathBuf,
+impl Place {
+    /// Protects `POST /pay` with a short lease.
+    fn new(upstream: &Upstream, on_lost: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\nreplay_auth = \"none\"\nshutdown_wait = \"10s\"\n\
+             [tenant]\nsource = \"single_tenant\"\n\
+             [[upstream]]\nname = \"api\"\nurl = \"{}\"\n\
+             [[operation]]\nname = \"pay\"\npath = \"/pay\"\nlease = \"1s\"\nwait = \"5s\"\n\
+             on_lost = \"{on_lost}\"\n",
+            upstream.url()
+        );
+        std::fs::write(folder.path().join("semel.toml"), text).unwrap();
+        Self { folder }
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("semel.toml")
+    }
+
+    async fn serve(&self) -> Process {
+        Process::start(&self.config()).await
+    }
+}
+
+/// A gateway in a process of its own, killed when it is dropped.
+struct Process {
     child: Child,
-    pub(crate) address: SocketAddr,
+    address: SocketAddr,
+    /// What else it says; kept, so that it can say it.
+    _said: Lines<BufReader<ChildStdout>>,
 }
 
 impl Process {
-    /// Starts a gateway by `semel.toml` in a folder, and waits until it listens.
-    pub(crate) async fn start(folder: &Path, listen: SocketAddr) -> Self {
-        let (child, address) = spawn(folder, listen).await;
-        Self { folder: folder.to_owned(), child, address }
+    async fn start(config: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_semel"))
+            .args(["serve", "--config"])
+            .arg(config)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = timeout(PATIENCE, said.next_line()).await.unwrap().unwrap().unwrap();
+        let address = line.strip_prefix("semel listens on ").unwrap().parse().unwrap();
+        Self { child, address, _said: said }
     }
 
-    /// Kills the process as `kill -9` does, and waits until it is gone.
-    pub(crate) async fn kill(&mut self) {
-        self.child.kill().await.unwrap();
+    async fn pay(&self, key: &str) -> Message {
+        send(self.address, "POST /pay", &[("idempotency-key", key)], "{\"amount\":5}").await
     }
 
-    /// Starts it again on the same files and the same port.
-    pub(crate) async fn restart(&mut self) {
-        (self.child, self.address) = spawn(&self.folder, self.address).await;
+    async fn terminate(&self) {
+        let pid = self.child.id().unwrap().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().await.unwrap();
+        assert!(sent.success());
     }
 
-    /// Returns what the gateway logged.
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("gateway.log")).unwrap_or_default()
+    async fn ended(mut self) -> ExitStatus {
+        timeout(PATIENCE, self.child.wait()).await.expect("it ended in time").unwrap()
     }
 }
 
-/// A port that nothing of this machine takes by chance while its gateway is dead: it lies below those
-/// that are given to whoever asks for any, and no test is given it twice.
-pub(crate) fn port_of_its_own() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Another run of these tests begins elsewhere.
-    let first = 16_000 + u16::try_from(std::process::id() % 150).unwrap() * 100;
-    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::SeqCst));
-    let mut addresses = ports.take(500).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let free = addresses.find(|address| std::net::TcpListener::bind(address).is_ok());
-    free.expect("a free port below the ephemeral ones")
+/// An upstream that makes a row per key, and hangs at the first request of all.
+async fn hanging_at_first() -> Upstream {
+    let asked = Arc::new(std::sync::Mutex::new(std::collections::BTreeSet::new()));
+    let first = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    Upstream::new(move |message| {
+        let key = message.header("idempotency-key").unwrap_or_default().to_owned();
+        let rows = {
+            let mut rows = asked.lock().unwrap();
+            rows.insert(key);
+            rows.len()
+        };
+        let hang = first.swap(false, std::sync::atomic::Ordering::SeqCst);
+        async move {
+            if hang {
+                return Deed::Hang;
+            }
+            Deed::Write(answer(201, &[("x-rows", &rows.to_string())], "done"))
+        }
+    })
+    .await
 }
 
-async fn spawn(folder: &Path, listen: SocketAddr) -> (Child, SocketAddr) {
-    let log = File::options().create(true).append(true).open(folder.join("gateway.log")).unwrap();
-    let mut child = Command::from(semel(folder, &["serve", "--listen", &listen.to_string()]))
-        .kill_on_drop(true)
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let announced = async {
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some((_, address)) = line.split_once(ANNOUNCEMENT) {
-                return Some(address.trim().parse().unwrap());
+/// Starts a request, kills the gateway while the upstream works on it, and starts the gateway anew.
+async fn killed_while_running(place: &Place, upstream: &Upstream) -> Process {
+    let mut gateway = place.serve().await;
+    let mut wire = Wire::to(gateway.address).await;
+    wire.write(request("POST /pay", &[("idempotency-key", "killed-1")], "{\"amount\":5}")).await;
+    upstream.seen.until(1).await;
+    gateway.child.kill().await.unwrap();
+    place.serve().await
+}
+
+#[tokio::test]
+async fn after_a_kill_a_held_operation_is_unknown_once_its_lease_is_over() {
+    let upstream = hanging_at_first().await;
+    let place = Place::new(&upstream, "hold");
+    let gateway = killed_while_running(&place, &upstream).await;
+    // The retry waits out the lease of the holder that is gone.
+    let retry = gateway.pay("killed-1").await;
+    assert_eq!((retry.status(), retry.code().as_str()), (409, "unknown"));
+    assert_eq!(upstream.seen.requests().len(), 1);
+    assert_eq!(gateway.pay("other-1").await.status(), 201);
+}
+
+#[tokio::test]
+async fn after_a_kill_a_rerun_with_the_forwarded_key_makes_one_row() {
+    let upstream = hanging_at_first().await;
+    let place = Place::new(&upstream, "rerun");
+    let gateway = killed_while_running(&place, &upstream).await;
+    let retry = gateway.pay("killed-1").await;
+    assert_eq!((retry.status(), retry.text()), (201, "done"));
+    // Asked twice with the same key, the upstream made one row.
+    assert_eq!(upstream.seen.effects(), [("killed-1".to_owned(), 2)].into());
+    assert_eq!(retry.header("x-rows"), Some("1"));
+    let replay = gateway.pay("killed-1").await;
+    assert_eq!(replay.header("idempotent-replayed"), Some("true"));
+    assert_eq!(replay.body, retry.body);
+}
+
+#[tokio::test]
+async fn what_was_answered_before_a_kill_is_replayed_byte_for_byte_after_it() {
+    let upstream = Upstream::counting().await;
+    let place = Place::new(&upstream, "hold");
+    let mut gateway = place.serve().await;
+    let mut answered = Vec::new();
+    for number in 0..20 {
+        answered.push(gateway.pay(&format!("kept-{number}")).await);
+    }
+    gateway.child.kill().await.unwrap();
+    let gateway = place.serve().await;
+    for (number, first) in answered.into_iter().enumerate() {
+        let replay = gateway.pay(&format!("kept-{number}")).await;
+        assert_eq!((replay.status(), &replay.body), (201, &first.body));
+        assert_eq!(replay.header("location"), first.header("location"));
+    }
+    assert_eq!(upstream.seen.requests().len(), 20);
+}
+
+/// C10: two processes on one file, every key sent to both at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_processes_on_one_file_run_each_intent_once() {
+    const KEYS: usize = 200;
+    let upstream = Upstream::counting().await;
+    let place = Place::new(&upstream, "hold");
+    let (one, two) = (Arc::new(place.serve().await), Arc::new(place.serve().await));
+    // A few keys at a time: the promise is about pairs, not about load.
+    for first in (0..KEYS).step_by(20) {
+        let mut asked = tokio::task::JoinSet::new();
+        for number in first..first + 20 {
+            for gateway in [Arc::clone(&one), Arc::clone(&two)] {
+                asked.spawn(async move {
+                    let key = format!("pair-{number}");
+                    (number, gateway.pay(&key).await)
+                });
             }
         }
-        None
-    };
-    let address = timeout(PATIENCE, announced).await.expect("the gateway says its address in time");
-    let said = || std::fs::read_to_string(folder.join("gateway.log")).unwrap_or_default();
-    let address = address.unwrap_or_else(|| panic!("the gateway did not start: {}", said()));
-    (child, address)
+        let mut bodies = std::collections::BTreeMap::<usize, Vec<Vec<u8>>>::new();
+        while let Some(got) = asked.join_next().await {
+            let (number, got) = got.unwrap();
+            assert_eq!(got.status(), 201, "{got:?}");
+            bodies.entry(number).or_default().push(got.body);
+        }
+        assert!(bodies.values().all(|pair| pair.len() == 2 && pair[0] == pair[1]));
+    }
+    let effects = upstream.seen.effects();
+    assert_eq!(effects.len(), KEYS);
+    assert!(effects.values().all(|times| *times == 1), "{effects:?}");
+}
+
+#[tokio::test]
+async fn a_signal_lets_the_holder_finish_and_the_exit_code_says_so() {
+    let go = Arc::new(Notify::new());
+    let waiting = Arc::clone(&go);
+    let upstream = Upstream::new(move |_| {
+        let go = Arc::clone(&waiting);
+        async move {
+            go.notified().await;
+            Deed::Write(answer(201, &[], "done"))
+        }
+    })
+    .await;
+    let place = Place::new(&upstream, "hold");
+    let gateway = place.serve().await;
+    let mut wire = Wire::to(gateway.address).await;
+    wire.write(request("POST /pay", &[("idempotency-key", "signal-1")], "{\"amount\":5}")).await;
+    upstream.seen.until(1).await;
+    gateway.terminate().await;
+    until_refused(gateway.address).await;
+    go.notify_one();
+    assert_eq!(wire.answer("POST").await.unwrap().text(), "done");
+    assert_eq!(gateway.ended().await.code(), Some(0));
+    assert_eq!(place.serve().await.pay("signal-1").await.text(), "done");
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_at_once_and_the_exit_code_says_so() {
+    let upstream = hanging_at_first().await;
+    let place = Place::new(&upstream, "hold");
+    let gateway = place.serve().await;
+    let mut wire = Wire::to(gateway.address).await;
+    wire.write(request("POST /pay", &[("idempotency-key", "twice-1")], "{\"amount\":5}")).await;
+    upstream.seen.until(1).await;
+    gateway.terminate().await;
+    until_refused(gateway.address).await;
+    gateway.terminate().await;
+    assert_eq!(gateway.ended().await.code(), Some(1));
+    let retry = place.serve().await.pay("twice-1").await;
+    assert_eq!((retry.status(), retry.code().as_str()), (409, "unknown"));
+}
+
+/// Waits until nothing listens any more.
+async fn until_refused(address: SocketAddr) {
+    let deadline = Instant::now() + PATIENCE;
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        assert!(Instant::now() < deadline, "it still listens");
+        sleep(std::time::Duration::from_millis(5)).await;
+    }
 }

@@ -16,10 +16,10 @@ use semel_gateway::{Gateway, stores::Opened};
 use semel_sqlite::SqliteStore;
 
 use crate::{
+    child::{Process, port_of_its_own},
     command::{Ran, semel},
     gateway::{Served, settings},
     message::{Message, send},
-    process::{Process, port_of_its_own},
     upstream::{Deed, Upstream},
 };
 

@@ -5,6 +5,9 @@
 //! | [`conformance`](mod@conformance) | one function per promise that every store keeps, and the macro that stamps them |
 //! | [`clock`], [`entropy`] | time that moves by hand, chance that replays from a seed |
 //! | [`faults`] | a store that loses calls and answers by script |
+//! | [`history`] | what was done and what was acknowledged, and the checker over it |
+//! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
+//! | [`servers`] | free ports, child processes that cannot outlive the test |
 //!
 //! Nothing here is linked into a release: other crates name this one among their dev-dependencies
 //! alone.
@@ -21,6 +24,9 @@ pub mod clock;
 pub mod conformance;
 pub mod entropy;
 pub mod faults;
+pub mod history;
+pub mod http;
+pub mod servers;
 
 #[doc(inline)]
 pub use self::{
@@ -28,4 +34,5 @@ pub use self::{
     conformance::{Fresh, StoreUnderTest},
     entropy::SeededEntropy,
     faults::{Fault, FaultyStore, Gate, Verb},
+    history::History,
 };

@@ -1,0 +1,214 @@
+//! Child processes that cannot outlive the test.
+
+use std::{
+    fmt,
+    net::SocketAddr,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, Command, ExitStatus},
+    time::Duration,
+};
+
+use tokio::{net::TcpStream, time::Instant};
+
+/// How often a condition is looked at that nothing tells of.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Says why a process did not come to listen.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// It ended.
+    Ended(ExitStatus),
+    /// It still runs, and does not listen in time.
+    Late(Duration),
+}
+
+impl fmt::Display for ProcessError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended(status) => write!(f, "the process ended: {status}"),
+            Self::Late(patience) => write!(f, "the process does not listen after {patience:?}"),
+        }
+    }
+}
+
+impl std::error::Error for ProcessError {}
+
+/// A process in a group of its own. Dropping it kills the whole group; if the test itself is killed,
+/// the kernel kills the process.
+///
+/// The kernel watches the thread that started the process: start it from the test's own thread, not
+/// from one that ends earlier.
+#[derive(Debug)]
+pub struct Process {
+    child: Child,
+    ended: bool,
+}
+
+impl Process {
+    /// Starts a program; `with` sets its arguments, folder, environment and streams.
+    #[must_use]
+    pub fn start(program: impl AsRef<Path>, with: impl FnOnce(&mut Command)) -> Self {
+        // It is `setpriv` that asks the kernel: a call of our own would be unsafe code.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(program.as_ref());
+        with(&mut command);
+        let child = command.process_group(0).spawn();
+        let child = child.unwrap_or_else(|error| {
+            panic!("{} does not start: {error}", program.as_ref().display())
+        });
+        Self { child, ended: false }
+    }
+
+    /// Returns its id, which is that of its group too.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Says how it ended, or that it still runs.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        let ended = self.child.try_wait().expect("a child can be waited for");
+        self.ended |= ended.is_some();
+        ended
+    }
+
+    /// Sends a signal, such as `TERM` or `STOP`, to the whole group.
+    pub fn signal(&self, name: &str) {
+        let group = format!("-{}", self.id());
+        let sent = Command::new("kill").args(["-s", name, "--", &group]).output();
+        drop(sent.expect("a signal can be sent"));
+    }
+
+    /// Kills the whole group as a power cut does, and waits until the process is gone.
+    pub fn kill(&mut self) {
+        if self.ended().is_none() {
+            self.signal("KILL");
+            drop(self.child.wait());
+            self.ended = true;
+        }
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it still runs after `patience`.
+    pub async fn until_ended(&mut self, patience: Duration) -> Result<ExitStatus, ProcessError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.ended() {
+                return Ok(status);
+            }
+            if Instant::now() > deadline {
+                return Err(ProcessError::Late(patience));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until something listens on an address.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the process ends, or nothing listens after `patience`.
+    pub async fn until_it_listens(
+        &mut self,
+        address: SocketAddr,
+        patience: Duration,
+    ) -> Result<(), ProcessError> {
+        let deadline = Instant::now() + patience;
+        while TcpStream::connect(address).await.is_err() {
+            if let Some(status) = self.ended() {
+                return Err(ProcessError::Ended(status));
+            }
+            if Instant::now() > deadline {
+                return Err(ProcessError::Late(patience));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.kill();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader},
+        process::Stdio,
+    };
+
+    use super::*;
+
+    /// A shell with a grandchild, whose id it prints.
+    fn family() -> (Process, String) {
+        let mut process = Process::start("/bin/sh", |command| {
+            command.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
+        });
+        let mut line = String::new();
+        let output = process.child.stdout.take().unwrap();
+        BufReader::new(output).read_line(&mut line).unwrap();
+        (process, line.trim().to_owned())
+    }
+
+    fn lives(id: &str) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{id}/stat"));
+        state.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
+    }
+
+    async fn until_gone(id: &str) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while lives(id) {
+            assert!(Instant::now() < deadline, "process {id} lives on");
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dropped_process_takes_its_children_along() {
+        let (process, grandchild) = family();
+        let child = process.id().to_string();
+        assert!(lives(&child) && lives(&grandchild));
+        drop(process);
+        until_gone(&child).await;
+        until_gone(&grandchild).await;
+    }
+
+    #[tokio::test]
+    async fn a_process_ends_with_the_thread_that_started_it() {
+        let (keep, kept) = std::sync::mpsc::channel();
+        let starter = std::thread::spawn(move || {
+            let (process, _) = family();
+            keep.send(process).unwrap();
+        });
+        starter.join().unwrap();
+        let mut process = kept.recv().unwrap();
+        let status = process.until_ended(Duration::from_secs(20)).await.unwrap();
+        assert!(!status.success());
+        // The grandchild is of the group still.
+        process.signal("KILL");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_ends_is_told_from_one_that_is_late() {
+        let nobody = SocketAddr::from(([127, 0, 0, 1], super::super::free_port()));
+        let mut ends = Process::start("/bin/true", |_| {});
+        let error = ends.until_it_listens(nobody, Duration::from_secs(20)).await.unwrap_err();
+        assert!(matches!(error, ProcessError::Ended(status) if status.success()));
+        let mut waits = Process::start("/bin/cat", |command| {
+            command.stdin(Stdio::piped());
+        });
+        let error = waits.until_it_listens(nobody, Duration::ZERO).await.unwrap_err();
+        assert!(matches!(error, ProcessError::Late(_)));
+        assert!(waits.until_ended(Duration::ZERO).await.is_err());
+    }
+}

@@ -193,6 +193,36 @@ fn number(_: &Path) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
 
+    /// S05: what was acknowledged survives a power cut only if the log is flushed at every commit.
+    #[test]
+    fn the_writer_flushes_its_log_at_every_commit_and_readers_cannot_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("semel.db");
+        let setting = Setting::new(&path, Duration::from_millis(10), None).unwrap();
+        let writer = setting.writer().unwrap();
+        let pragma = |name: &str| -> String {
+            let said = writer.query_row(&format!("PRAGMA {name}"), [], |row| row.get(0));
+            match said.unwrap() {
+                rusqlite::types::Value::Text(text) => text,
+                rusqlite::types::Value::Integer(number) => number.to_string(),
+                other => panic!("{other:?}"),
+            }
+        };
+        for (name, value) in [
+            ("journal_mode", "wal"),
+            ("synchronous", "2"),
+            ("fullfsync", "1"),
+            ("checkpoint_fullfsync", "1"),
+            ("cell_size_check", "1"),
+            ("trusted_schema", "0"),
+            ("mmap_size", "0"),
+        ] {
+            assert_eq!(pragma(name), value, "{name}");
+        }
+        let reader = setting.reader(Duration::ZERO).unwrap();
+        assert!(reader.execute_batch("CREATE TABLE x (y)").is_err());
+    }
+
     #[test]
     fn a_sqlite_that_can_damage_its_log_is_refused() {
         let error = admit_version(3_051_002, "3.51.2").unwrap_err();

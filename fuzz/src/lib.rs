@@ -100,11 +100,11 @@ pub fn run(kept: &Kept, new: impl FnOnce() -> Behind, check: impl AsyncFnOnce(&B
     }
     RUNTIME.with(|runtime| {
         runtime.block_on(async {
-            let mut kept = kept.lock().expect("no input failed before");
-            let mut behind = kept.take().filter(|behind| !behind.is_full()).unwrap_or_else(new);
+            let last = kept.lock().expect("no input failed before").take();
+            let mut behind = last.filter(|behind| !behind.is_full()).unwrap_or_else(new);
             behind.begin();
             check(&behind).await;
-            *kept = Some(behind);
+            *kept.lock().expect("no input failed before") = Some(behind);
         });
     });
 }

@@ -33,6 +33,7 @@ pub(super) struct Crowd {
     trap: Arc<Trap>,
     next: AtomicUsize,
     over: AtomicBool,
+    overtaken: AtomicUsize,
     started: Mutex<Instant>,
     told: Mutex<BTreeMap<String, Told>>,
     wrong: Mutex<Vec<String>>,
@@ -45,6 +46,7 @@ impl Crowd {
             trap: Arc::clone(trap),
             next: AtomicUsize::new(0),
             over: AtomicBool::new(false),
+            overtaken: AtomicUsize::new(0),
             started: Mutex::new(Instant::now()),
             told: Mutex::default(),
             wrong: Mutex::default(),
@@ -75,6 +77,11 @@ impl Crowd {
     /// Notes that the gateway listens again.
     pub(super) fn started(&self) {
         *self.started.lock().unwrap() = Instant::now();
+    }
+
+    /// Returns how often a client was told that its run was overtaken.
+    pub(super) fn overtaken(&self) -> usize {
+        self.overtaken.load(Ordering::SeqCst)
     }
 
     pub(super) fn told(&self) -> BTreeMap<String, Told> {
@@ -145,6 +152,9 @@ impl Client {
             match (status, code.as_str()) {
                 (201, _) | (409, "unknown") => return answer,
                 (0 | 503, _) | (409, "in-progress") => {}
+                // On a starved machine a living holder can lose its lease to the other client; it is
+                // told so, and asks again with the same key.
+                (409, "stale-permit") => drop(self.crowd.overtaken.fetch_add(1, Ordering::SeqCst)),
                 other => {
                     self.crowd.wrong.lock().unwrap().push(format!("{key} was told {other:?}"));
                     return None;

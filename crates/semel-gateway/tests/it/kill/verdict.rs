@@ -15,17 +15,18 @@ pub(super) struct Verdict {
     pub(super) intents: usize,
     pub(super) acknowledged: usize,
     pub(super) unknown: usize,
+    pub(super) overtaken: usize,
     pub(super) rows: usize,
     pub(super) wrong: Vec<String>,
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kills, intents, acknowledged, unknown, rows, wrong } = self;
+        let Self { kills, intents, acknowledged, unknown, overtaken, rows, wrong } = self;
         write!(
             f,
             "{kills} kills, {intents} intents, {acknowledged} acknowledged, {unknown} unknown, \
-             {rows} rows, {} violations",
+             {overtaken} overtaken, {rows} rows, {} violations",
             wrong.len()
         )?;
         wrong.iter().take(20).try_for_each(|wrong| write!(f, "\n  {wrong}"))

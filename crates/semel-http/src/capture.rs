@@ -26,7 +26,10 @@ use semel::{
 };
 use thiserror::Error;
 
-use crate::body::{Budget, FREE_BYTES, Gathered, Share, within};
+use crate::{
+    body::{Budget, FREE_BYTES, Gathered, Share, within},
+    header,
+};
 
 /// The headers that are kept unless a rule says otherwise. What a browser needs to read an answer
 /// across origins is among them: without it a replay could not be read.
@@ -232,7 +235,7 @@ pub(crate) fn outcome(
     pointer: &PointerRule,
 ) -> Outcome {
     let named = head.extensions.get::<Resource>().cloned();
-    let named = named.or_else(|| Resource::from_header(head.headers.get(wire::SEMEL_POINTER)?));
+    let named = named.or_else(|| Resource::from_header(head.headers.get(&header::POINTER)?));
     let pointer = match named {
         Some(Resource { kind, id }) => Some(Pointer { kind, id }),
         None => pointer.find(head, &body),

@@ -10,10 +10,8 @@
 //! ```
 
 use http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request,
-    header::{
-        ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, LOCATION, ORIGIN, RETRY_AFTER,
-    },
+    HeaderMap, HeaderValue, Method, Request,
+    header::{ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ORIGIN},
 };
 use semel::wire;
 
@@ -38,8 +36,7 @@ pub(crate) fn is_scripted(headers: &HeaderMap) -> bool {
 
 /// Lets scripts read Semel's headers, beside what is exposed already.
 pub(crate) fn expose(headers: &mut HeaderMap) {
-    let names = [HeaderName::from_static(wire::IDEMPOTENT_REPLAYED), RETRY_AFTER, LOCATION];
-    let names = names.each_ref().map(HeaderName::as_str).join(", ");
+    let names = EXPOSE_HEADERS.join(", ");
     if let Ok(names) = HeaderValue::from_str(&names) {
         headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, names);
     }

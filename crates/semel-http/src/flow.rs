@@ -305,13 +305,13 @@ fn first_sent(operation: &Operation, id: &IntentId, parts: &Parts) -> Option<Tim
     if operation.late == Late::Run {
         return None;
     }
-    let told = parts.headers.get(wire::REPEATABILITY_FIRST_SENT);
+    let told = parts.headers.get(&header::FIRST_SENT);
     let told = told.and_then(|value| instant::of_http_date(value.to_str().ok()?));
     told.into_iter().chain(instant::of_uuid7(id.key.as_str())).min()
 }
 
 fn request_id(parts: &Parts) -> Option<Box<str>> {
-    let text = parts.headers.get(wire::REQUEST_ID)?.to_str().ok()?;
+    let text = parts.headers.get(&header::REQUEST_ID)?.to_str().ok()?;
     (1..=semel::decide::Ask::CLAIMED_BY_MAX).contains(&text.len()).then(|| text.into())
 }
 

@@ -22,6 +22,14 @@ use crate::{
     quality,
 };
 
+/// The headers that are looked up for every request, parsed once.
+pub(crate) static EFFECT: HeaderName = HeaderName::from_static(wire::SEMEL_EFFECT);
+pub(crate) static FIRST_SENT: HeaderName = HeaderName::from_static(wire::REPEATABILITY_FIRST_SENT);
+pub(crate) static POINTER: HeaderName = HeaderName::from_static(wire::SEMEL_POINTER);
+pub(crate) static PREFER: HeaderName = HeaderName::from_static(wire::PREFER);
+pub(crate) static REPLAYED: HeaderName = HeaderName::from_static(wire::IDEMPOTENT_REPLAYED);
+pub(crate) static REQUEST_ID: HeaderName = HeaderName::from_static(wire::REQUEST_ID);
+
 /// Reads the key of a request, by the rules of its operation.
 pub(crate) fn key(operation: &Operation, headers: &HeaderMap) -> Result<Option<Key>, Problem> {
     let mut lines = headers.get_all(&operation.header).iter();

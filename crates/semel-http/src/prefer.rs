@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use http::HeaderMap;
-use semel::{Policy, wire};
+use semel::Policy;
 
-use crate::{flow::WAIT_MAX, operation::Operation};
+use crate::{flow::WAIT_MAX, header, operation::Operation};
 
 /// A caller's preference.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -18,7 +18,7 @@ impl Prefer {
     /// Reads it. What is not understood is ignored, as the RFC says.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let mut prefer = Self::default();
-        for value in headers.get_all(wire::PREFER) {
+        for value in headers.get_all(&header::PREFER) {
             for item in value.to_str().unwrap_or_default().split(',') {
                 let item = item.split(';').next().unwrap_or_default().trim();
                 let (name, value) = item.split_once('=').unwrap_or((item, ""));
@@ -58,7 +58,7 @@ mod tests {
     fn preferences_are_read_and_bounded() {
         let read = |text: &'static str| {
             let mut headers = HeaderMap::new();
-            headers.insert(wire::PREFER, HeaderValue::from_static(text));
+            headers.insert(&header::PREFER, HeaderValue::from_static(text));
             Prefer::of(&headers)
         };
         let secs = |wait| Some(Duration::from_secs(wait));

@@ -14,13 +14,13 @@ use http::{
 use semel::{
     Outcome, Record,
     outcome::{Body as Kept, Pointer},
-    wire,
 };
 
 use crate::{
     answer::Answer,
     capture::is_bodiless,
     coding::Codings,
+    header,
     problem::{Code, Problem},
 };
 
@@ -77,8 +77,7 @@ pub(crate) fn of_outcome(outcome: &Outcome, asking: Asking<'_>) -> Response<Body
 
 /// Marks a replay.
 fn mark(headers: &mut HeaderMap) {
-    let name = HeaderName::from_static(wire::IDEMPOTENT_REPLAYED);
-    headers.insert(name, HeaderValue::from_static("true"));
+    headers.insert(&header::REPLAYED, HeaderValue::from_static("true"));
 }
 
 /// Takes the content codings off, if the caller does not accept them.

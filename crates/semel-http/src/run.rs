@@ -15,7 +15,7 @@ use http::{
     header::{CONTENT_LENGTH, TRANSFER_ENCODING},
     response,
 };
-use semel::{Error, Fingerprint, Holder, engine::Ended, outcome::Body as Kept, wire};
+use semel::{Error, Fingerprint, Holder, engine::Ended, outcome::Body as Kept};
 use tower_service::Service;
 
 use crate::{
@@ -128,7 +128,7 @@ impl Run {
         let said = response.extensions().get::<Effect>().copied();
         let trusted = self.shared.trust_effect_header && self.operation.trust_effect_header;
         said.or_else(|| {
-            let word = response.headers().get(wire::SEMEL_EFFECT).filter(|_| trusted)?;
+            let word = response.headers().get(&header::EFFECT).filter(|_| trusted)?;
             Some(Effect::from_word(word.as_bytes()))
         })
     }
@@ -235,7 +235,7 @@ fn fresh(mut response: Response<Body>) -> Response<Body> {
 /// Removes what only Semel may say.
 pub(crate) fn clean(headers: &mut HeaderMap) {
     header::strip(headers);
-    headers.remove(wire::IDEMPOTENT_REPLAYED);
+    headers.remove(&header::REPLAYED);
 }
 
 fn panicked() -> Response<Body> {

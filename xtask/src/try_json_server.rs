@@ -5,7 +5,8 @@ mod callers;
 mod client;
 mod servers;
 
-use std::{net::SocketAddr, path::Path};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -16,6 +17,9 @@ use crate::{install, shell};
 
 /// The last version that runs on the Node of Debian 12.
 const JSON_SERVER: (&str, &str) = ("json-server", "0.17.4");
+
+/// The program with the layer.
+const EXAMPLE: &str = "axum_payments";
 
 /// How long json-server holds every request, so that all callers come while the first one runs.
 const DELAY_MS: u32 = 400;
@@ -40,8 +44,7 @@ struct Trial {
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let quiet = arguments.json;
     let package = install::node_package(JSON_SERVER.0, JSON_SERVER.1, quiet)?;
-    let gateway = build(&["--package", "semel-gateway", "--bin", "semel"], quiet)?;
-    let example = build(&["--package", "semel-examples", "--example", "axum_payments"], quiet)?;
+    let (gateway, example) = build(quiet)?;
     let folder = tempfile::tempdir().context("cannot make a folder")?;
     let mut trials = before_json_server(&package, &gateway, folder.path())?;
     trials.push(in_axum(&example, folder.path())?);
@@ -54,18 +57,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Builds a program and returns where it lies.
-fn build(what: &[&str], quiet: bool) -> Result<std::path::PathBuf> {
-    let arguments = [&["build", "--locked"], what].concat();
+/// Builds the gateway and the axum example as the tests do, and returns where they lie.
+fn build(quiet: bool) -> Result<(PathBuf, PathBuf)> {
+    let what = ["--workspace", "--bin", "semel", "--example", EXAMPLE];
+    let arguments = [&["build", "--locked"], &what[..]].concat();
     match quiet {
         true => drop(shell::read(shell::cargo(&arguments))?),
         false => shell::show(shell::cargo(&arguments))?,
     }
     let debug = shell::target().join("debug");
-    match what[2] {
-        "--example" => Ok(debug.join("examples").join(what[3])),
-        _ => Ok(debug.join(what[3])),
-    }
+    Ok((debug.join("semel"), debug.join("examples").join(EXAMPLE)))
 }
 
 /// The gateway before json-server, once where callers wait and once where they are sent away.

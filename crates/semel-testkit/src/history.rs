@@ -39,6 +39,8 @@ pub enum Promise {
     AtMostOnce,
     /// One effect exactly for every intent that was asked for (`rerun` over keyed steps).
     ExactlyOnce,
+    /// Any number of effects, since each carries a key of its own downstream.
+    Keyed,
 }
 
 /// A broken promise.
@@ -118,6 +120,12 @@ impl History {
         self.lock().entry(id.clone()).or_default().effects = count;
     }
 
+    /// Returns how many effects were noted.
+    #[must_use]
+    pub fn count(&self, id: &IntentId) -> usize {
+        self.lock().get(id).map_or(0, |intent| intent.effects)
+    }
+
     /// Notes a final answer that a caller has whole.
     pub fn acknowledged(&self, id: &IntentId, told: Told) {
         self.lock().entry(id.clone()).or_default().told.push(told);
@@ -145,7 +153,7 @@ impl History {
         let mut broken = Vec::new();
         for (id, intent) in &*intents {
             let Intent { effects, told, in_doubt } = intent;
-            if *effects > 1 {
+            if *effects > 1 && promise != Promise::Keyed {
                 broken.push(Broken::Twice { id: id.clone(), effects: *effects });
             }
             if promise == Promise::ExactlyOnce && *effects == 0 && !in_doubt {
@@ -222,6 +230,10 @@ mod tests {
         let history = sound();
         history.effect(&id("done"));
         assert_eq!(check(&history), [Broken::Twice { id: id("done"), effects: 2 }]);
+        assert_eq!(
+            (history.count(&id("done")), history.check(Promise::Keyed, replay)),
+            (2, vec![])
+        );
 
         let history = sound();
         history.asked(&id("asked"));

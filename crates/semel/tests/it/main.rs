@@ -14,6 +14,7 @@ mod lost_answers;
 mod memory;
 mod retention;
 mod shutdown;
+mod simulation;
 mod typed;
 mod waiting;
 mod world;

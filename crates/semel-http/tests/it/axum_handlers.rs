@@ -1,8 +1,9 @@
 //! What axum handlers take and say.
 
-use axum::{Json, Router, routing::post as on_post};
-use http::StatusCode;
-use semel_http::{Effect, KeyRule, Resource, axum::Intent};
+use axum::{Json, Router, body::Body, routing::post as on_post};
+use http::{Request, StatusCode};
+use semel_http::{Answer, Code, Effect, KeyRule, Resource, axum::Intent};
+use tower::ServiceExt;
 
 use crate::support::{Ledger, Setup, ask, operation, pay, payments, post};
 
@@ -52,4 +53,28 @@ async fn an_optional_intent_is_none_without_a_key_and_a_demanded_one_is_a_fault(
     for _ in 0..2 {
         assert_eq!(server.send(&post("/c").key("K1")).await.text(), "later");
     }
+}
+
+/// L22, L23
+#[tokio::test]
+async fn whoever_counts_can_tell_a_replay_from_a_fresh_answer() {
+    let server = crate::support::ledger_server([payments()]).await;
+    let app = Router::new()
+        .route("/payments", on_post(|| async { "paid" }))
+        .route("/other", on_post(|| async { "other" }))
+        .layer(server.layer.clone());
+    let answer = async |target: &str, body: &'static str| {
+        let request =
+            Request::post(target).header("x-tenant", "T1").header("idempotency-key", "K1");
+        let request = request.body(Body::from(body)).unwrap();
+        let response = app.clone().oneshot(request).await.unwrap();
+        response.extensions().get::<Answer>().copied()
+    };
+    assert_eq!(answer("/payments", "a").await, Some(Answer::Fresh));
+    assert_eq!(answer("/payments", "a").await, Some(Answer::Replay));
+    assert_eq!(answer("/payments", "b").await, Some(Answer::Refused(Code::Mismatch)));
+    assert_eq!(answer("/other", "a").await, None);
+    assert_eq!(server.layer.stats().problem(Code::Mismatch), 1);
+    let stats = server.engine.stats();
+    assert_eq!((stats.fresh, stats.replays, stats.mismatches), (1, 1, 1));
 }

@@ -21,5 +21,6 @@ mod races;
 mod replays;
 mod retention;
 mod scopes;
+mod sqlite;
 mod status;
 mod trouble;

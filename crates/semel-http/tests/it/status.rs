@@ -9,6 +9,7 @@ use crate::support::{Setup, ask, ledger_server, pay, payments};
 
 const URL: &str = "/.semel/intents/payments.create/K1";
 
+/// L24
 #[tokio::test]
 async fn an_intent_tells_its_state_its_times_and_what_to_do() {
     let gate = Gate::shut();

@@ -2,12 +2,17 @@
 
 use std::{io::Write, sync::Arc, time::Duration};
 
-use axum::body::{Body, to_bytes};
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    routing::post as on_post,
+};
 use flate2::{Compression, write::GzEncoder};
 use http::Request;
 use semel_http::SemelLayerBuilder;
 use semel_testkit::{Gate, Verb};
 use tokio::io::AsyncWriteExt;
+use tower::ServiceExt;
 
 use crate::support::{
     BODY, Server, Setup, created, ledger_server, pay, payments, post, read, until,
@@ -69,6 +74,19 @@ async fn a_body_that_breaks_off_claims_nothing() {
 }
 
 #[tokio::test]
+async fn a_body_of_another_length_than_declared_claims_nothing() {
+    let server = ledger_server([payments()]).await;
+    let app = Router::new().route("/payments", on_post(|| async {})).layer(server.layer.clone());
+    for (declared, status) in [("4", 400), ("6", 400), ("5", 200)] {
+        let request = Request::post("/payments").header("x-tenant", "T1");
+        let request = request.header("idempotency-key", "K1").header("content-length", declared);
+        let response = app.clone().oneshot(request.body(Body::from("12345")).unwrap()).await;
+        assert_eq!(response.unwrap().status(), status, "{declared}");
+    }
+    assert_eq!(server.store.calls(Verb::Claim), 1);
+}
+
+#[tokio::test]
 async fn the_handler_gets_the_bytes_as_they_were_sent() {
     let server = echo_server(Setup::new([payments()])).await;
     let coded = gzip(BODY, 6);
@@ -91,6 +109,10 @@ async fn content_codings_do_not_change_what_is_asked() {
     let other = pay().header("content-encoding", "gzip").body(gzip(b"{}", 6));
     assert_eq!(server.refused(&other).await, (422, "mismatch".to_owned()));
     assert_eq!(server.ledger.rows(), 1);
+    let empty = pay().set("idempotency-key", "K2").body("");
+    let first = server.send(&empty).await;
+    let coded = empty.header("content-encoding", "gzip").body(gzip(b"", 6));
+    server.send(&coded).await.assert_replays(&first);
 }
 
 #[tokio::test]

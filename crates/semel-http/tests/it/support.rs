@@ -410,11 +410,16 @@ impl Server {
         })
     }
 
-    /// Sends a request and hangs up when the handler stands at the gate.
+    /// Sends a request, hangs up when the handler stands at the gate, and waits until the server has
+    /// noticed.
     pub(crate) async fn hang_up_at(&self, gate: &Gate, ask: &Ask) {
-        let connection = self.open(&ask.bytes()).await;
+        let mut connection = self.open(&ask.bytes()).await;
         gate.arrived(1).await;
-        drop(connection);
+        connection.shutdown().await.unwrap();
+        let mut answer = Vec::new();
+        let closed = timeout(DEADLINE, connection.read_to_end(&mut answer)).await;
+        closed.expect("the server closes in time").ok();
+        assert_eq!(answer, b"", "the handler has not answered");
     }
 }
 

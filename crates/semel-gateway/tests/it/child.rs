@@ -5,9 +5,9 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::atomic::{AtomicU16, Ordering},
 };
 
+use semel_testkit::servers::free_port;
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
     process::{Child, Command},
@@ -29,7 +29,9 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts a gateway by `semel.toml` in a folder, and waits until it listens.
-    pub(crate) async fn start(folder: &Path, listen: SocketAddr) -> Self {
+    pub(crate) async fn start(folder: &Path) -> Self {
+        // Nobody else is given the port while the gateway is dead.
+        let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let (child, address) = spawn(folder, listen).await;
         Self { folder: folder.to_owned(), child, address }
     }
@@ -48,18 +50,6 @@ impl Process {
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("gateway.log")).unwrap_or_default()
     }
-}
-
-/// A port that nothing of this machine takes by chance while its gateway is dead: it lies below those
-/// that are given to whoever asks for any, and no test is given it twice.
-pub(crate) fn port_of_its_own() -> SocketAddr {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    // Another run of these tests begins elsewhere.
-    let first = 16_000 + u16::try_from(std::process::id() % 150).unwrap() * 100;
-    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::SeqCst));
-    let mut addresses = ports.take(500).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-    let free = addresses.find(|address| std::net::TcpListener::bind(address).is_ok());
-    free.expect("a free port below the ephemeral ones")
 }
 
 async fn spawn(folder: &Path, listen: SocketAddr) -> (Child, SocketAddr) {

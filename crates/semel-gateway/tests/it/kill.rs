@@ -20,10 +20,7 @@ use self::{
     trap::{Phase, Plan, Trap},
     verdict::Verdict,
 };
-use crate::{
-    child::{Process, port_of_its_own},
-    message::PATIENCE,
-};
+use crate::{child::Process, message::PATIENCE};
 
 const CLIENTS: usize = 32;
 const KILLS: usize = 12;
@@ -93,7 +90,7 @@ impl Run {
         let trap = Arc::new(Trap::default());
         let till = Till::open(honours, &trap).await;
         configure(folder.path(), till.address, on_lost, in_progress);
-        let gateway = Process::start(folder.path(), port_of_its_own()).await;
+        let gateway = Process::start(folder.path()).await;
         let crowd = Crowd::new(gateway.address, &trap);
         Self { folder, gateway, till, trap, crowd, verdict: Verdict::default() }
     }

@@ -16,7 +16,7 @@ use semel_gateway::{Gateway, stores::Opened};
 use semel_sqlite::SqliteStore;
 
 use crate::{
-    child::{Process, port_of_its_own},
+    child::Process,
     command::{Ran, semel},
     gateway::{Served, settings},
     message::{Message, send},
@@ -213,7 +213,7 @@ impl Scene {
             upstream.url()
         );
         fs::write(folder.path().join("semel.toml"), config).unwrap();
-        let gateway = Process::start(folder.path(), port_of_its_own()).await;
+        let gateway = Process::start(folder.path()).await;
         Self { folder, upstream, gateway }
     }
 

@@ -31,28 +31,37 @@ where
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         match refusal(&request) {
-            Some((code, detail)) => {
-                let refused = refused(code, detail);
-                Box::pin(std::future::ready(Ok(refused)))
-            }
+            Some(problem) => Box::pin(std::future::ready(Ok(problem.answer()))),
             None => Box::pin(self.0.call(request)),
         }
     }
 }
 
+const HOST_NOT_ONE: Problem = Problem {
+    code: "host-not-one",
+    status: StatusCode::BAD_REQUEST,
+    title: "The request does not name one host",
+    detail: "A request names exactly one host.",
+    retry: Retry::CorrectRequest,
+    retry_after: None,
+};
+
+const PATH_NOT_NORMAL: Problem = Problem {
+    code: "path-not-normal",
+    status: StatusCode::BAD_REQUEST,
+    title: "The path stands for another path",
+    detail: "The path has a segment `.` or `..`; send the path it stands for.",
+    retry: Retry::CorrectRequest,
+    retry_after: None,
+};
+
 /// Says why a request is refused.
-fn refusal<B>(request: &Request<B>) -> Option<(&'static str, &'static str)> {
+fn refusal<B>(request: &Request<B>) -> Option<Problem> {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     if hosts > 1 || (hosts == 0 && request.version() == Version::HTTP_11) {
-        return Some(("host", "A request names exactly one host."));
+        return Some(HOST_NOT_ONE);
     }
-    if has_dot_segment(request.uri().path()) {
-        return Some((
-            "path-not-normal",
-            "The path has a segment `.` or `..`; send the path it stands for.",
-        ));
-    }
-    None
+    has_dot_segment(request.uri().path()).then_some(PATH_NOT_NORMAL)
 }
 
 /// Says whether a path has a segment that another reader would resolve to another path, and so to
@@ -63,18 +72,6 @@ fn has_dot_segment(path: &str) -> bool {
             let plain = segment.to_ascii_lowercase().replace("%2e", ".");
             plain == "." || plain == ".."
         })
-}
-
-fn refused(code: &'static str, detail: &'static str) -> Response<Body> {
-    let problem = Problem {
-        code,
-        status: StatusCode::BAD_REQUEST,
-        title: "The request cannot be read in one way",
-        detail,
-        retry: Retry::CorrectRequest,
-        retry_after: None,
-    };
-    problem.answer()
 }
 
 #[cfg(test)]
@@ -98,7 +95,7 @@ mod tests {
             builder.uri("/").body(()).unwrap()
         };
         assert!(refusal(&request(&["a"])).is_none());
-        assert_eq!(refusal(&request(&[])).unwrap().0, "host");
-        assert_eq!(refusal(&request(&["a", "b"])).unwrap().0, "host");
+        assert_eq!(refusal(&request(&[])).unwrap().code, "host-not-one");
+        assert_eq!(refusal(&request(&["a", "b"])).unwrap().code, "host-not-one");
     }
 }

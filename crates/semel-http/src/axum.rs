@@ -53,7 +53,9 @@ pub struct Intent {
 }
 
 impl Intent {
-    fn of(parts: &Parts) -> Option<Self> {
+    /// Returns the intent that a request runs, if it carries a key and stands behind the layer.
+    #[must_use]
+    pub fn of(parts: &Parts) -> Option<Self> {
         let IntentName(id) = parts.extensions.get::<IntentName>()?.clone();
         let held = parts.extensions.get::<Held>()?.clone();
         let Details { fingerprint, ask_first } = *parts.extensions.get::<Details>()?;

@@ -21,6 +21,10 @@ pub const SEMEL_PERMIT: &str = "semel-permit";
 /// The header that shows a permit's fence to an upstream.
 pub const SEMEL_FENCE: &str = "semel-fence";
 
+/// The header that tells an upstream that an earlier holder was lost: find out first whether the
+/// effect happened.
+pub const SEMEL_ASK_FIRST: &str = "semel-ask-first";
+
 /// What every header of Semel's own begins with; a client cannot send one.
 pub const SEMEL_PREFIX: &str = "semel-";
 

@@ -10,10 +10,13 @@ use http::{
     },
 };
 
-use semel::wire::SEMEL_PREFIX;
+use semel::wire;
+use semel_http::axum::Intent;
 
 use crate::settings::Forwarded;
 
+const ASK_FIRST: HeaderName = HeaderName::from_static(wire::SEMEL_ASK_FIRST);
+const FENCE: HeaderName = HeaderName::from_static(wire::SEMEL_FENCE);
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -65,8 +68,11 @@ pub(crate) fn strip_hop_by_hop(headers: &mut HeaderMap, keys: &[HeaderName]) {
 
 /// Removes what only Semel may say: an upstream that is not trusted must not say it.
 pub(super) fn strip_own(headers: &mut HeaderMap) {
-    let own: Vec<_> =
-        headers.keys().filter(|name| name.as_str().starts_with(SEMEL_PREFIX)).cloned().collect();
+    let own: Vec<_> = headers
+        .keys()
+        .filter(|name| name.as_str().starts_with(wire::SEMEL_PREFIX))
+        .cloned()
+        .collect();
     for name in own {
         headers.remove(name);
     }
@@ -137,6 +143,15 @@ pub(super) fn tell_origin(headers: &mut HeaderMap, origin: Origin<'_>, believed:
     headers.entry(FORWARDED_PROTO).or_insert(HeaderValue::from_static(scheme));
     if let Some(host) = headers.get(HOST).cloned() {
         headers.entry(FORWARDED_HOST).or_insert(host);
+    }
+}
+
+/// Tells the upstream of the claim: the fence, by which it can refuse a holder that was overtaken, and
+/// whether it should find out first what an earlier holder did.
+pub(super) fn tell_claim(headers: &mut HeaderMap, intent: &Intent) {
+    headers.insert(FENCE, HeaderValue::from(intent.held.permit().fence.get()));
+    if intent.ask_first {
+        headers.insert(ASK_FIRST, HeaderValue::from_static("true"));
     }
 }
 

@@ -25,7 +25,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode, Uri, header, uri::PathAndQuery};
 use hyper::body::Incoming;
 use semel::Held;
-use semel_http::BoxFuture;
+use semel_http::{BoxFuture, axum::Intent};
 use tokio::time::timeout;
 use tower_service::Service;
 
@@ -70,8 +70,8 @@ impl Proxy {
         Self { shared: Arc::new(Shared { routes, forwarded, tunnels }) }
     }
 
-    async fn forward(self, mut request: Request<Body>) -> Response<Body> {
-        let held = request.extensions_mut().remove::<Held>();
+    async fn forward(self, request: Request<Body>) -> Response<Body> {
+        let held = request.extensions().get::<Held>().cloned();
         let Some(upstream) = self.shared.routes.upstream_of(&request).cloned() else {
             return failure::nowhere();
         };
@@ -188,7 +188,8 @@ async fn attempt(
         }
     }
     // A request that came back from a used connection was not sent, so this is still the first time.
-    let mut link = upstream.connect().await?;
+    // Boxed, since it is rare and large.
+    let mut link = Box::pin(upstream.connect()).await?;
     let answer = send(upstream, &mut link, request, held).await?;
     Ok((link, answer))
 }
@@ -257,11 +258,15 @@ fn outgoing(
         encrypted: peer.is_some_and(|peer| peer.encrypted),
     };
     let uri = target(&parts.uri, &upstream.base);
+    let intent = Intent::of(&parts);
     let headers = &mut parts.headers;
     headers::strip_hop_by_hop(headers, &routes.key_headers);
     headers::frame(headers, &body);
     headers::tell_origin(headers, origin, *forwarded);
     headers::tell_way(headers, parts.version);
+    if let Some(intent) = intent {
+        headers::tell_claim(headers, &intent);
+    }
     if let Some(wish) = wish {
         wish.tell(headers);
     }

@@ -331,11 +331,16 @@ async fn semels_own_headers_pass_neither_way() {
         ("idempotency-key", "own-headers-1"),
         ("semel-permit", "forged"),
         ("semel-effect", "none"),
+        ("semel-fence", "1"),
         ("semel-anything", "1"),
     ];
     let first = gateway.send("POST /pay", &headers, "{}").await;
     let seen = &upstream.seen.requests()[0];
-    assert!(!seen.headers.iter().any(|(name, _)| name.starts_with("semel-")), "{seen:?}");
+    for name in ["semel-permit", "semel-effect", "semel-anything"] {
+        assert_eq!(seen.header(name), None, "{name}");
+    }
+    // The fence is Semel's own, and grows with every claim.
+    assert!(seen.header("semel-fence").unwrap().parse::<u64>().unwrap() > 1);
     assert_eq!(seen.header("idempotency-key"), Some("own-headers-1"));
     assert!(!first.headers.iter().any(|(name, _)| name.starts_with("semel-")), "{first:?}");
     assert_eq!(first.header("idempotent-replayed"), None);

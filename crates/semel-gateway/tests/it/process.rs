@@ -148,6 +148,19 @@ async fn after_a_kill_a_rerun_with_the_forwarded_key_makes_one_row() {
 }
 
 #[tokio::test]
+async fn after_a_kill_a_reconciled_operation_is_sent_again_as_a_question() {
+    let upstream = hanging_at_first().await;
+    let place = Place::new(&upstream, "reconcile");
+    let gateway = killed_while_running(&place, &upstream).await;
+    assert_eq!(gateway.pay("killed-1").await.status(), 201);
+    let seen = upstream.seen.requests();
+    let asked: Vec<_> = seen.iter().map(|request| request.header("semel-ask-first")).collect();
+    assert_eq!(asked, [None, Some("true")]);
+    let fence = |at: usize| seen[at].header("semel-fence").unwrap().parse::<u64>().unwrap();
+    assert!(fence(0) < fence(1));
+}
+
+#[tokio::test]
 async fn what_was_answered_before_a_kill_is_replayed_byte_for_byte_after_it() {
     let upstream = Upstream::counting().await;
     let place = Place::new(&upstream, "hold");

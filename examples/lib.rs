@@ -8,4 +8,13 @@
 mod pages {
     #[doc = include_str!("../README.md")]
     struct Readme;
+
+    #[doc = include_str!("../docs/guides/plain-functions.md")]
+    struct PlainFunctions;
+
+    #[doc = include_str!("../docs/guides/sqlite-transaction.md")]
+    struct SqliteTransaction;
+
+    #[doc = include_str!("../docs/internals/testing.md")]
+    struct Testing;
 }

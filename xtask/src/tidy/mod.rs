@@ -4,6 +4,7 @@
 
 mod attributes;
 mod errors;
+mod faults;
 mod fences;
 mod goldens;
 mod lifts;
@@ -60,6 +61,7 @@ const RULES: &[Rule] = &[
     ("sleep", sleeps::guesses),
     ("golden", goldens::golden),
     ("error-page", errors::pages),
+    ("fault", faults::held),
     ("link", links::links),
     ("fence", fences::fences),
 ];

@@ -27,7 +27,7 @@ pub(super) fn guesses(tree: &Tree) -> Vec<Finding> {
 }
 
 /// The name of the function that `line` declares.
-fn declared(line: &str) -> Option<&str> {
+pub(super) fn declared(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("fn ")?;
     let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_')?;
     Some(&rest[..end])

@@ -109,6 +109,7 @@ fn what_is_not_toml_is_refused_with_its_place() {
     assert!(lines[0].starts_with("semel.toml:1:"), "{lines:?}");
 }
 
+/// C43
 #[test]
 fn no_tenant_source_is_refused() {
     check(

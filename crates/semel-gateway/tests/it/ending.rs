@@ -96,7 +96,7 @@ async fn a_second_word_ends_at_once() {
     assert_eq!(gateway.ended().await, Ended::CutShort);
 }
 
-/// A client that hangs up cancels nothing.
+/// C13: a client that hangs up cancels nothing.
 #[tokio::test]
 async fn the_answer_is_kept_although_the_client_hung_up() {
     let (upstream, go) = held_up().await;

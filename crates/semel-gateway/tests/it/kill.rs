@@ -26,8 +26,9 @@ const CLIENTS: usize = 32;
 const KILLS: usize = 12;
 const SETTLE_FOR: Duration = Duration::from_secs(3);
 
-/// Whatever is killed when, nothing is done twice by guess: at most one row, exactly one if anybody
-/// was told so; what nobody can say is listed, and is definite once an operator has looked.
+/// C13, C16, C26, C79: whatever is killed when, nothing is done twice by guess. At most one row, exactly
+/// one if anybody was told so; what nobody can say is listed, and is definite once an operator has
+/// looked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_random_moments_hold_never_does_twice_what_may_have_been_done() {
     let mut run = Run::new("hold", false, "wait").await;
@@ -45,8 +46,8 @@ async fn killed_at_random_moments_hold_never_does_twice_what_may_have_been_done(
     run.end("hold");
 }
 
-/// Where the upstream honours the key, the retry alone settles it: exactly one row, and nobody is
-/// needed.
+/// C16, C20, C28: where the upstream honours the key, the retry alone settles it: exactly one row, and
+/// nobody is needed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_random_moments_rerun_does_everything_once_where_the_key_is_honoured() {
     let mut run = Run::new("rerun", true, "conflict").await;

@@ -137,6 +137,7 @@ async fn a_record_is_shown_with_its_outcome() {
         .ends(1, "for the tenant acme");
 }
 
+/// C26
 #[tokio::test]
 async fn a_lost_intent_is_resolved_as_done_and_replays_what_was_said() {
     let mut bench = Bench::new();
@@ -179,6 +180,7 @@ async fn nothing_is_resolved_while_a_holder_may_work() {
     assert_eq!(bench.state("a").await, State::Running);
 }
 
+/// C26, C64
 #[tokio::test]
 async fn not_done_waits_for_what_may_still_be_sent_unless_forced() {
     let mut bench = Bench::new();

@@ -137,6 +137,49 @@ async fn an_excluded_secret_may_rotate() {
     check(payments(), &body("s1"), &body("s2"), false).await;
 }
 
+/// C55
+#[tokio::test]
+async fn a_reworded_memo_is_a_replay_only_where_the_memo_is_excluded() {
+    let body = |amount: &str, memo: &str| {
+        pay().json(format!(r#"{{"amount":"{amount}","memo":"{memo}"}}"#))
+    };
+    let without_memo = || payments().plan(Plan::new().exclude(["/memo"]).unwrap());
+    let (first, reworded) = (body("0.001", "lunch"), body("0.001", "Lunch on Tuesday"));
+    check(without_memo(), &first, &reworded, true).await;
+    check(payments(), &first, &reworded, false).await;
+    // A string is compared by its characters, whatever number it may spell.
+    check(without_memo(), &first, &body("0.0010", "lunch"), false).await;
+}
+
+/// C56
+#[tokio::test]
+async fn an_envelope_written_by_another_library_is_the_same_request() {
+    let plan = Plan::new().exclude(["/sent_at"]).unwrap();
+    let first = r#"{"id":"7","sent_at":1,"order":{"note":"caf\u00e9 \/ bar","lines":[10.50,2]}}"#;
+    let second = "{\n  \"order\": {\"lines\": [1.05e1, 2.0], \"note\": \"café / bar\"},\n  \
+                  \"sent_at\": \"2030-01-01\",\n  \"id\": \"7\"\n}";
+    check(payments().plan(plan), &pay().json(first), &pay().json(second), true).await;
+}
+
+/// C50
+#[tokio::test]
+async fn two_operations_on_one_store_compare_each_by_its_own_plan() {
+    let refunds = operation("refunds.create").on(Method::POST, "/refunds");
+    let without = |name: &str| Plan::new().exclude([name]).unwrap();
+    let operations = [payments().plan(without("/memo")), refunds.plan(without("/reason"))];
+    let server = ledger_server(operations).await;
+    let send = async |path, memo: u8, reason: u8| {
+        let body = format!("{{\"amount\":1,\"memo\":{memo},\"reason\":{reason}}}");
+        server.send(&pay().target(path).json(body)).await
+    };
+    let (paid, refunded) = (send("/payments", 1, 1).await, send("/refunds", 1, 1).await);
+    send("/payments", 2, 1).await.assert_replays(&paid);
+    send("/refunds", 1, 2).await.assert_replays(&refunded);
+    assert_eq!(send("/payments", 1, 2).await.code(), "mismatch");
+    assert_eq!(send("/refunds", 2, 1).await.code(), "mismatch");
+    assert_eq!(server.ledger.rows(), 2);
+}
+
 /// C47
 #[tokio::test]
 async fn a_dry_run_is_not_the_live_run() {

@@ -28,7 +28,7 @@ async fn gated(operation: Operation, gate: &Arc<Gate>, clock: Option<&Arc<Manual
         .await
 }
 
-/// C16
+/// C16, C20
 #[tokio::test]
 async fn a_conflict_says_when_to_ask_again_and_who_runs() {
     let gate = Gate::shut();

@@ -45,7 +45,7 @@ async fn a_layer_is_not_built_without_a_word_on_tenants_replays_and_durability()
     assert!(build(false).tenant(single_tenant()).replay_auth_none().build().is_ok());
 }
 
-/// C41, C44
+/// C41, C44, C52
 #[tokio::test]
 async fn two_tenants_with_one_key_and_body_run_twice_and_see_their_own() {
     let server = ledger_server([payments()]).await;

@@ -71,6 +71,7 @@ async fn child_that_runs_until_it_is_killed() {
     }
 }
 
+/// S05
 #[tokio::test]
 async fn everything_acknowledged_before_a_kill_is_there_after_it() {
     let bench = Bench::new();
@@ -116,6 +117,7 @@ async fn child_that_claims_all() {
     }
 }
 
+/// C10
 #[tokio::test]
 async fn of_two_processes_on_one_file_one_wins_each_key() {
     let bench = Bench::new();

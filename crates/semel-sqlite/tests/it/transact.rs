@@ -258,6 +258,7 @@ async fn a_transaction_that_has_read_is_refused() {
     assert!(shop.conn.is_autocommit());
 }
 
+/// S05
 #[tokio::test]
 async fn a_connection_that_may_lose_its_commits_is_refused() {
     let mut shop = Shop::new();

@@ -86,6 +86,7 @@ async fn a_damaged_outcome_harms_no_other_record() {
     assert!(matches!(good.unwrap()[0].answer, ClaimAnswer::Granted { .. }));
 }
 
+/// S02
 #[tokio::test]
 async fn a_file_locked_by_another_program_is_busy_for_a_bounded_time() {
     let bench = Bench::new();

@@ -10,7 +10,7 @@ use semel::{
 
 use super::{Fresh, TurnedBack, verbs::*};
 
-/// C31: a live holder is not overtaken, up to the last instant of its lease.
+/// C31, C34: a live holder is not overtaken, up to the last instant of its lease.
 pub async fn a_live_holder_is_not_overtaken(on: Fresh) {
     let id = id("k");
     let permit = on.take(rerun(&id)).await;
@@ -84,7 +84,7 @@ pub async fn hold_makes_a_lost_holder_unknown(on: Fresh) {
     unknown(on.claim(ask(&id)).await);
 }
 
-/// Under rerun, the next caller is granted a lost holder's intent, with a new token and fence.
+/// C34: under rerun, the next caller is granted a lost holder's intent, with a new token and fence.
 pub async fn rerun_takes_over_a_lost_holder(on: Fresh) {
     let id = id("k");
     let (old, new) = on.taken_over(&id).await;

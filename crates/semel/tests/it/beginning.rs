@@ -17,6 +17,7 @@ use crate::world::{
     INSTANT, LEASE, World, call, created, id, other_content, policy, refused, replayed, running,
 };
 
+/// C49: the same call under the same name meets one record, in this process and in another.
 #[tokio::test]
 async fn the_first_runs_and_everybody_later_is_replayed() {
     let world = World::new();

@@ -194,7 +194,7 @@ async fn waiters_find_the_finish_of_another_process() {
     assert_eq!(world.store.calls(Verb::Read), reads, "nobody waits and the poll goes on");
 }
 
-/// Where another process has given the intent back, one waiter takes it up.
+/// S04: where another process has given the intent back, one waiter claims it; nobody runs unclaimed.
 #[tokio::test]
 async fn one_waiter_takes_up_what_another_process_gave_back() {
     let world = World::shared();

@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     ("tidy", tidy::run),
     ("arrows", arrows::run),
     ("deny", deny),
+    ("shear", shear),
     ("clippy", clippy),
     ("fuzz", fuzz),
     ("doc", doc),
@@ -108,6 +109,11 @@ pub(crate) fn typos() -> Result<()> {
 pub(crate) fn deny() -> Result<()> {
     let checks = ["--log-level", "error", "--locked", "check", "licenses", "bans", "sources"];
     shell::show(shell::command(install::tool("cargo-deny")?, &checks))
+}
+
+/// Checks that every dependency that is named is used.
+fn shear() -> Result<()> {
+    shell::show(shell::command(install::tool("cargo-shear")?, &["--locked"]))
 }
 
 fn clippy() -> Result<()> {

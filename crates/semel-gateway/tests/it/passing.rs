@@ -273,3 +273,67 @@ async fn probes_and_metrics_answer_on_their_own_port() {
     assert_eq!(gateway.metric(refused).await, 1);
     assert_eq!(gateway.metric("semel_records{state=\"unknown\"}").await, 0);
 }
+
+#[tokio::test]
+async fn a_request_is_passed_on_piece_by_piece() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = Served::before(&format!("http://{}", listener.local_addr().unwrap())).await;
+    let mut client = Wire::to(gateway.address).await;
+    client
+        .write("POST /up HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n")
+        .await;
+    let (tcp, _) = listener.accept().await.unwrap();
+    let mut upstream = Wire::new(tcp);
+    let mut got = until_heard(&mut upstream, String::new(), "one").await;
+    client.write("3\r\ntwo\r\n0\r\n\r\n").await;
+    got = until_heard(&mut upstream, got, "two").await;
+    assert!(got.starts_with("POST /up HTTP/1.1\r\n"), "{got}");
+    until_heard(&mut upstream, got, "0\r\n\r\n").await;
+    upstream.write(answer(200, &[], "all")).await;
+    assert_eq!(client.answer("POST").await.unwrap().text(), "all");
+}
+
+/// Reads until a word was heard, and returns everything that was.
+async fn until_heard(
+    wire: &mut Wire<tokio::net::TcpStream>,
+    mut heard: String,
+    word: &str,
+) -> String {
+    while !heard.contains(word) {
+        let some = tokio::time::timeout(crate::message::PATIENCE, wire.some()).await.unwrap();
+        heard += &String::from_utf8(some.expect("more is heard")).unwrap();
+    }
+    heard
+}
+
+/// An upstream may answer before it has read everything, such as to refuse what is too large.
+#[tokio::test]
+async fn an_answer_that_comes_before_the_body_is_over_is_passed_on() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = Served::before(&format!("http://{}", listener.local_addr().unwrap())).await;
+    let mut client = Wire::to(gateway.address).await;
+    client.write("POST /up HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000\r\n\r\nsome").await;
+    let (tcp, _) = listener.accept().await.unwrap();
+    let mut upstream = Wire::new(tcp);
+    until_heard(&mut upstream, String::new(), "some").await;
+    upstream.write(answer(413, &[], "too large")).await;
+    let got = client.answer("POST").await.unwrap();
+    assert_eq!((got.status(), got.text()), (413, "too large"));
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_leave_to_send_gets_it() {
+    let upstream =
+        Upstream::new(|message| async move { Deed::Write(answer(200, &[], message.text())) }).await;
+    let gateway = Served::before(&upstream.url()).await;
+    for (path, key) in [("/up", ""), ("/pay", "idempotency-key: leave-1\r\n")] {
+        let mut client = Wire::to(gateway.address).await;
+        let head = format!("POST {path} HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\n{key}");
+        client.write(format!("{head}content-length: 2\r\n\r\n")).await;
+        let said = until_heard(&mut client, String::new(), "\r\n\r\n").await;
+        assert!(said.starts_with("HTTP/1.1 100 "), "{said}");
+        client.write("{}").await;
+        assert_eq!(client.answer("POST").await.unwrap().text(), "{}");
+    }
+    assert!(upstream.seen.requests().iter().all(|request| request.header("expect").is_none()));
+}

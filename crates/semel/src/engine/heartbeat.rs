@@ -40,6 +40,8 @@ struct Beats {
     holders: usize,
     next: u64,
     running: bool,
+    /// When the task looks again by itself.
+    wakes_at: Monotonic,
 }
 
 /// One lease that is kept alive.
@@ -136,11 +138,12 @@ impl Heartbeat {
         let place = (at, beats.next);
         beats.next += 1;
         state.place = Some(place);
-        let first = beats.due.first_key_value().is_none_or(|(first, _)| place < *first);
+        // Short runs come and go while the task sleeps; it need not hear of those due later anyway.
+        let earlier = at < beats.wakes_at;
         beats.due.insert(place, Arc::clone(beat));
         drop(state);
         drop(beats);
-        if first {
+        if earlier {
             self.earlier.notify_waiters();
         }
     }
@@ -217,11 +220,12 @@ impl Engine {
             let earlier = heartbeat.earlier.notified();
             tokio::pin!(earlier);
             earlier.as_mut().enable();
-            let (next, holders) = {
-                let beats = heartbeat.lock();
-                (beats.due.first_key_value().map(|(place, _)| place.0), beats.holders)
+            let (until, holders) = {
+                let mut beats = heartbeat.lock();
+                let next = beats.due.first_key_value().map(|(place, _)| place.0);
+                beats.wakes_at = next.unwrap_or_else(|| self.now().after(IDLE));
+                (beats.wakes_at, beats.holders)
             };
-            let until = next.unwrap_or_else(|| self.now().after(IDLE));
             let woken = tokio::select! {
                 () = earlier => true,
                 () = self.inner.clock.sleep_until(until) => false,

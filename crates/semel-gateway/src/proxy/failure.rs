@@ -8,7 +8,7 @@
 //! | no answer in time | unknown | 504 |
 //! | the connection ended before the head of the answer was whole | unknown | 502 |
 //! | the answer cannot be read, or changes to a protocol nobody asked for | unknown | 502 |
-//! | the body of the answer ends too early or stalls | unknown, by whoever reads the body | – |
+//! | the body of the answer ends too early or stalls | what its head says, by whoever reads the body | – |
 
 use std::time::Duration;
 

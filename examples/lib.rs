@@ -9,6 +9,9 @@ mod pages {
     #[doc = include_str!("../README.md")]
     struct Readme;
 
+    #[doc = include_str!("../docs/guides/axum.md")]
+    struct Axum;
+
     #[doc = include_str!("../docs/guides/plain-functions.md")]
     struct PlainFunctions;
 

@@ -5,13 +5,20 @@
 //! and is bounded in count.
 
 #![expect(clippy::disallowed_methods, reason = "a bench reads clocks and starts tasks")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "what is shared with the store's own bench may fail by panicking"
+)]
 
+#[path = "../../crates/semel-sqlite/benches/callers/mod.rs"]
+mod callers;
 mod gateway;
 mod layer;
 mod load;
 mod memory;
 mod ratio;
 mod servers;
+mod sqlite;
 
 use anyhow::Result;
 use clap::{Parser, ValueEnum};
@@ -46,6 +53,8 @@ enum Name {
     Layer,
     /// Resident memory of the gateway under load.
     Memory,
+    /// Commits that callers of the SQLite store share, against one for each step.
+    Sqlite,
 }
 
 fn main() -> Result<()> {
@@ -56,6 +65,9 @@ fn main() -> Result<()> {
         let wanted = |name| arguments.names.is_empty() || arguments.names.contains(&name);
         if wanted(Name::Layer) {
             layer::measure(&mut report, arguments.rounds, arguments.requests).await?;
+        }
+        if wanted(Name::Sqlite) {
+            sqlite::measure(&mut report, arguments.rounds).await?;
         }
         if wanted(Name::Gateway) {
             gateway::measure(&mut report, arguments.rounds, arguments.requests).await?;

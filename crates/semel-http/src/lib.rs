@@ -77,6 +77,7 @@ mod coding;
 mod command;
 pub mod cors;
 mod flow;
+mod gather;
 pub mod header;
 mod instant;
 pub mod layer;

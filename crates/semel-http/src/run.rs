@@ -21,9 +21,10 @@ use tower_service::Service;
 use crate::{
     answer::Answer,
     body::Share,
-    capture::{self, Gathering, IntentName},
+    capture::{self, IntentName},
     classify::{Effect, Ending, ending},
     flow::Shared,
+    gather::{self, Gathering},
     header,
     operation::Operation,
     outlive::{Outliving, outliving},
@@ -174,7 +175,7 @@ impl Run {
         let gathering = if !bodiless && capture::is_stream(&head.headers) {
             Gathering::More(body)
         } else {
-            let gather = capture::gather(body, max, operation.body_wait, &shared.budget);
+            let gather = gather::gather(body, max, operation.body_wait, &shared.budget);
             caught(pin!(gather)).await.unwrap_or(Gathering::Broken)
         };
         let kept = match &gathering {
@@ -194,7 +195,7 @@ impl Run {
             (Ok(_), Gathering::Broken) => replay::not_kept(pointer.as_ref()).into_response(),
             (Ok(_), Gathering::More(body)) => fresh(Response::from_parts(head, body)),
             (Ok(_), Gathering::Whole(bytes, share)) => {
-                fresh(whole(head, capture::body(bytes, share), bodiless))
+                fresh(whole(head, gather::body(bytes, share), bodiless))
             }
             (Err(error), _) => not_stored(&operation, &error),
         }

@@ -12,18 +12,20 @@ use tower_service::Service;
 
 use crate::problem::{Problem, Retry};
 
+/// What the layer answers by; passed on as it is, since another box for each request would be waste.
+type Answering = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+
 /// Checks a request's head before anything decides by it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<S>(pub(crate) S);
 
 impl<S> Service<Request<Body>> for Entry<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
-    S::Future: Send + 'static,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible, Future = Answering>,
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response<Body>, Infallible>>;
+    type Future = Answering;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.0.poll_ready(cx)
@@ -32,7 +34,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         match refusal(&request) {
             Some(problem) => Box::pin(std::future::ready(Ok(problem.answer()))),
-            None => Box::pin(self.0.call(request)),
+            None => self.0.call(request),
         }
     }
 }

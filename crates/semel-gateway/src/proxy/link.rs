@@ -23,8 +23,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::socket::{Given, Socket};
 
-/// The largest head of an answer, in bytes.
-const HEAD_MAX: usize = 256 * 1024;
+/// The largest head of an answer, and the most that is read of a body at once, in bytes.
+const HEAD_MAX: usize = 64 * 1024;
 
 pub(super) struct Link {
     sender: SendRequest<Body>,

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Engine, heartbeat::Beat};
 use crate::{
     clock::Monotonic,
-    decide::{FinishKind, Grant},
+    decide::{FinishKind, Grant, OnLost},
     error::Error,
     outcome::Outcome,
     policy::Policy,
@@ -61,13 +61,19 @@ impl Holder {
         self.held.clone()
     }
 
-    /// Says whether an earlier holder was lost, so that its effect must be asked for first.
+    /// Says whether an earlier holder was lost, or may have been, so that its effect must be asked for
+    /// first.
     #[must_use]
-    pub const fn ask_first(&self) -> bool {
-        matches!(self.grant, Some(Grant::TakenOver { ask_first: true }))
+    pub fn ask_first(&self) -> bool {
+        match self.grant {
+            Some(Grant::TakenOver { ask_first }) => ask_first,
+            Some(Grant::Fresh | Grant::Reopened) => false,
+            // The answer that said how the claim was granted was lost.
+            None => self.policy.on_lost == OnLost::Reconcile,
+        }
     }
 
-    /// Says how the claim was granted.
+    /// Says how the claim was granted; `None` if the answer that said so was lost.
     #[must_use]
     pub const fn grant(&self) -> Option<Grant> {
         self.grant

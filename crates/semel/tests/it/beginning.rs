@@ -14,7 +14,8 @@ use semel::{
 use semel_testkit::{Fault, Gate, Verb};
 
 use crate::world::{
-    INSTANT, LEASE, World, call, created, id, other_content, policy, refused, replayed, running,
+    INSTANT, LEASE, World, call, created, ended, id, other_content, policy, refused, replayed,
+    running,
 };
 
 /// C49: the same call under the same name meets one record, in this process and in another.
@@ -93,7 +94,7 @@ async fn a_store_that_is_away_runs_nothing() {
         async move { engine.begin(call("k", policy(OnLost::Hold))).await }
     });
     world.clock.run(Policy::default().claim_timeout + INSTANT).await;
-    let error = begin.await.unwrap().unwrap_err();
+    let error = ended(begin).await.unwrap_err();
     assert!(matches!(&error, Error::Store(e) if e.kind() == StoreErrorKind::Unavailable));
     assert!(error.is_retryable());
     world.store.heal();
@@ -122,7 +123,7 @@ async fn a_claim_that_arrives_too_late_is_granted_to_nobody() {
         async move { engine.begin(call("k", policy(OnLost::Hold))).await }
     });
     world.clock.run(Policy::default().claim_timeout * 2).await;
-    assert!(begin.await.unwrap().is_err());
+    assert!(ended(begin).await.is_err());
     gate.open();
     world.settle().await;
     assert_eq!(world.store.done(Verb::Claim), 2);
@@ -143,7 +144,7 @@ async fn a_ghost_of_a_refused_claim_is_given_back() {
         async move { engine.begin(call("k", policy(OnLost::Hold))).await }
     });
     world.clock.run(Policy::default().claim_timeout * 3 / 4).await;
-    assert_eq!(refused(begin.await.unwrap().unwrap()).code(), "in-progress");
+    assert_eq!(refused(ended(begin).await.unwrap()).code(), "in-progress");
     holder.release("no-effect").await.unwrap();
     gate.open();
     world.settle().await;
@@ -166,7 +167,8 @@ async fn a_ghost_of_a_released_claim_is_given_back() {
         async move { engine.begin(call("k", policy(OnLost::Hold))).await }
     });
     world.clock.run(Policy::default().claim_timeout * 3 / 4).await;
-    running(begin.await.unwrap().unwrap()).release("no-effect").await.unwrap();
+    running(ended(begin).await.unwrap()).release("no-effect").await.unwrap();
+    world.settle().await;
     let holder = running(other.begin(call("k", policy(OnLost::Hold))).await.unwrap());
     holder.release("no-effect").await.unwrap();
     gate.open();
@@ -271,5 +273,5 @@ async fn a_store_that_hangs_does_not_hang_an_operator() {
         async move { engine.status(id("k")).await.map(|status| status.phase) }
     });
     world.clock.run(Duration::from_secs(10)).await;
-    assert_eq!(status.await.unwrap().unwrap_err().code(), "store-unavailable");
+    assert_eq!(ended(status).await.unwrap_err().code(), "store-unavailable");
 }

@@ -9,7 +9,9 @@ use semel::{
 };
 use semel_testkit::{Fault, Gate, Verb};
 
-use crate::world::{INSTANT, LEASE, World, call, created, id, policy, refused, replayed, running};
+use crate::world::{
+    INSTANT, LEASE, World, call, created, ended, id, policy, refused, replayed, running,
+};
 
 fn is_lost(holder: &Holder) -> bool {
     holder.lost().is_cancelled()
@@ -81,6 +83,21 @@ async fn a_holder_whose_renewals_fail_is_told_at_its_deadline() {
     }
 }
 
+/// A renewal that is sent late and hangs does not keep the holder from being told in time.
+#[tokio::test]
+async fn a_last_renewal_that_hangs_delays_no_word() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Hold)).await;
+    world.store.always(Verb::Renew, Fault::LoseCall);
+    world.clock.run(LEASE * 8 / 10).await;
+    world.store.always(Verb::Renew, Fault::HangCall);
+    world.clock.run(LEASE * 2 / 10 - INSTANT).await;
+    assert!(!is_lost(&holder));
+    world.clock.run(INSTANT).await;
+    assert!(is_lost(&holder), "not told at the deadline");
+    end(&world, holder).await;
+}
+
 /// A lease that was lost to nobody invalidates nothing: the completion is the truth.
 #[tokio::test]
 async fn a_holder_that_was_told_and_not_overtaken_may_complete() {
@@ -131,7 +148,8 @@ async fn a_renewal_that_hangs_delays_no_other() {
     world.clock.run(Duration::from_secs(1)).await;
     gate.arrived(1).await;
     world.clock.run(LEASE * 4).await;
-    assert!(!is_lost(&quick), "its renewals stood behind another");
+    assert!(!is_lost(&quick));
+    assert!(quick.deadline() > world.clock.monotonic(), "its renewals stood behind another");
     gate.open();
     world.settle().await;
     assert!(!is_lost(&slow));
@@ -199,7 +217,7 @@ async fn the_deadline_counts_from_before_the_claim_was_sent() {
     gate.arrived(1).await;
     world.clock.run(Duration::from_secs(2)).await;
     gate.open();
-    let holder = running(begin.await.unwrap().unwrap());
+    let holder = running(ended(begin).await.unwrap());
     assert_eq!(holder.deadline(), sent.after(LEASE));
 }
 
@@ -218,7 +236,7 @@ async fn the_works_own_handle_tells_of_the_loss() {
     world.settle().await;
     world.store.always(Verb::Renew, Fault::LoseCall);
     world.clock.run(LEASE).await;
-    assert!(matches!(work.await.unwrap(), Err(Error::Stale)));
+    assert!(matches!(ended(work).await, Err(Error::Stale)));
     assert_eq!(world.record("k").await.unwrap().state, State::Running);
     end(&world, holder).await;
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use semel::{Error, Phase, State, StoreErrorKind, decide::OnLost, engine::Ended};
 use semel_testkit::{Fault, Verb};
 
-use crate::world::{INSTANT, LEASE, World, call, created, policy, refused, replayed, running};
+use crate::world::{
+    INSTANT, LEASE, World, call, created, ended, policy, refused, replayed, running,
+};
 
 const STORE_FOR: Duration = Duration::from_secs(30);
 
@@ -21,11 +23,29 @@ async fn a_claim_whose_answer_was_lost_runs_once() {
             async move { engine.begin(call("k", policy(OnLost::Hold))).await }
         });
         world.clock.run(policy(OnLost::Hold).claim_timeout - INSTANT).await;
-        let holder = running(begin.await.unwrap().unwrap());
+        let holder = running(ended(begin).await.unwrap());
         assert_eq!(world.store.calls(Verb::Claim), 2, "{fault:?}");
         assert_eq!(world.record("k").await.unwrap().permit(), *holder.permit());
         holder.complete(created()).await.unwrap();
         assert_eq!(world.engine.stats().fresh, 1);
+    }
+}
+
+/// The answer to a take-over was lost: whoever must ask first whether the lost holder acted, asks.
+#[tokio::test]
+async fn a_take_over_whose_answer_was_lost_still_asks_first() {
+    for (on_lost, asks) in [(OnLost::Reconcile, true), (OnLost::Rerun, false)] {
+        let world = World::new();
+        world.crash("k").await;
+        world.clock.advance(LEASE);
+        world.store.next(Verb::Claim, Fault::LoseAnswer);
+        let begin = tokio::spawn({
+            let engine = world.engine.clone();
+            async move { engine.begin(call("k", policy(on_lost))).await }
+        });
+        world.clock.run(Duration::from_secs(1)).await;
+        let holder = running(ended(begin).await.unwrap());
+        assert_eq!((holder.grant(), holder.ask_first()), (None, asks));
     }
 }
 
@@ -38,7 +58,7 @@ async fn a_completion_whose_answer_was_lost_is_stored_once() {
         world.store.next(Verb::Complete, fault.clone());
         let end = tokio::spawn(holder.complete(created()));
         world.clock.run(Duration::from_secs(6)).await;
-        assert_eq!(end.await.unwrap().unwrap(), Ended::Stored, "{fault:?}");
+        assert_eq!(ended(end).await.unwrap(), Ended::Stored, "{fault:?}");
         assert_eq!(world.store.calls(Verb::Complete), 2);
         let begun = world.other().begin(call("k", policy(OnLost::Hold))).await.unwrap();
         assert_eq!(replayed(begun), created());
@@ -54,7 +74,7 @@ async fn a_release_whose_answer_was_lost_is_done_once() {
         world.store.next(Verb::Release, fault.clone());
         let end = tokio::spawn(holder.release("no-effect"));
         world.clock.run(Duration::from_secs(6)).await;
-        end.await.unwrap().unwrap();
+        ended(end).await.unwrap();
         assert_eq!((world.store.calls(Verb::Release), world.engine.stats().released), (2, 1));
         assert_eq!(world.phase("k").await, Phase::Stored(State::Open), "{fault:?}");
     }
@@ -72,7 +92,7 @@ async fn a_completion_that_cannot_be_stored_leaves_it_unknown() {
     world.clock.run(STORE_FOR - INSTANT).await;
     assert!(!end.is_finished(), "given up too early");
     world.clock.run(Duration::from_secs(2)).await;
-    let error = end.await.unwrap().unwrap_err();
+    let error = ended(end).await.unwrap_err();
     assert!(matches!(error, Error::NotStored(_)) && error.is_retryable());
     assert_eq!((world.engine.holding(), world.engine.stats().not_stored), (0, 1));
     // While the end was tried the lease was kept; now it ends.
@@ -89,7 +109,7 @@ async fn a_completion_that_was_stored_and_not_acknowledged_is_replayed() {
     world.store.always(Verb::Complete, Fault::LoseAnswer);
     let end = tokio::spawn(holder.complete(created()));
     world.clock.run(STORE_FOR + Duration::from_secs(2)).await;
-    assert!(matches!(end.await.unwrap(), Err(Error::NotStored(_))));
+    assert!(matches!(ended(end).await, Err(Error::NotStored(_))));
     let begun = world.engine.begin(call("k", policy(OnLost::Hold))).await.unwrap();
     assert_eq!(replayed(begun), created());
 }
@@ -116,15 +136,15 @@ async fn a_store_that_panics_takes_nobody_along() {
         async move { engine.begin(call("k", policy(OnLost::Hold))).await }
     });
     world.clock.run(INSTANT).await;
-    assert_eq!(begun.await.unwrap().unwrap_err().code(), "store-unavailable");
+    assert_eq!(ended(begun).await.unwrap_err().code(), "store-unavailable");
     let begun = tokio::spawn({
         let engine = world.engine.clone();
         async move { engine.begin(call("k", policy(OnLost::Hold))).await }
     });
     world.clock.run(Duration::from_secs(1)).await;
-    let end = tokio::spawn(running(begun.await.unwrap().unwrap()).complete(created()));
+    let end = tokio::spawn(running(ended(begun).await.unwrap()).complete(created()));
     world.clock.run(Duration::from_secs(1)).await;
-    assert_eq!(end.await.unwrap().unwrap(), Ended::Stored);
+    assert_eq!(ended(end).await.unwrap(), Ended::Stored);
 }
 
 /// A store that panics while a holder is dropped by a panic does not end the process.
@@ -175,5 +195,5 @@ async fn the_lease_is_kept_while_the_end_is_tried() {
     }
     world.store.heal();
     world.clock.run(Duration::from_secs(2)).await;
-    assert_eq!(end.await.unwrap().unwrap(), Ended::Stored);
+    assert_eq!(ended(end).await.unwrap(), Ended::Stored);
 }

@@ -7,7 +7,7 @@ use semel_testkit::{Fault, Gate, Verb};
 use tokio::task::JoinHandle;
 
 use crate::world::{
-    INSTANT, LEASE, World, call, created, patient, policy, refused, replayed, running,
+    INSTANT, LEASE, World, call, created, ended, patient, policy, refused, replayed, running,
 };
 
 type Begin = JoinHandle<Result<Begun, Error>>;
@@ -31,7 +31,7 @@ async fn waiters_are_woken_by_the_finish_and_replayed() {
     all_wait(&world, 50).await;
     holder.complete(created()).await.unwrap();
     for waiter in waiters {
-        assert_eq!(replayed(waiter.await.unwrap().unwrap()), created());
+        assert_eq!(replayed(ended(waiter).await.unwrap()), created());
     }
     let stats = world.engine.stats();
     assert_eq!((stats.fresh, stats.waits, stats.replays, world.engine.waiting()), (1, 50, 50, 0));
@@ -57,11 +57,11 @@ async fn the_1001st_waiter_is_told_at_once() {
     let holder = world.hold("k", policy(OnLost::Hold)).await;
     let waiters: Vec<_> = (0..1_000).map(|_| wait(&world.engine, OnLost::Hold)).collect();
     all_wait(&world, 1_000).await;
-    let told = wait(&world.engine, OnLost::Hold).await.unwrap().unwrap();
+    let told = ended(wait(&world.engine, OnLost::Hold)).await.unwrap();
     assert_eq!(refused(told).code(), "in-progress");
     holder.complete(created()).await.unwrap();
     for waiter in waiters {
-        replayed(waiter.await.unwrap().unwrap());
+        replayed(ended(waiter).await.unwrap());
     }
     assert_eq!(world.engine.waiting(), 0);
 }
@@ -84,7 +84,7 @@ async fn a_wait_ends_after_its_time() {
     world.clock.run(patient(OnLost::Hold).wait - INSTANT).await;
     assert!(!waiter.is_finished());
     world.clock.run(INSTANT).await;
-    assert_eq!(refused(waiter.await.unwrap().unwrap()).code(), "in-progress");
+    assert_eq!(refused(ended(waiter).await.unwrap()).code(), "in-progress");
 }
 
 /// A release wakes one: the others need not ask only to be refused.
@@ -101,7 +101,7 @@ async fn a_release_wakes_one() {
     let mut next = None;
     for waiter in waiters {
         if waiter.is_finished() {
-            next = Some(running(waiter.await.unwrap().unwrap()));
+            next = Some(running(ended(waiter).await.unwrap()));
         }
     }
     next.unwrap().complete(created()).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_woken_waiter_that_goes_away_passes_the_turn_on() {
     waiters[0].abort();
     world.settle().await;
     let [_, second] = waiters;
-    running(second.await.unwrap().unwrap()).complete(created()).await.unwrap();
+    running(ended(second).await.unwrap()).complete(created()).await.unwrap();
     gate.open();
     world.clock.run(LEASE).await;
     assert_eq!(world.phase("k").await, Phase::Stored(State::Done));
@@ -140,8 +140,8 @@ async fn a_woken_waiter_that_fails_passes_the_turn_on() {
     world.store.next(Verb::Claim, Fault::Fail(semel::StoreErrorKind::Damaged));
     holder.release("no-effect").await.unwrap();
     let [first, second] = waiters;
-    assert_eq!(first.await.unwrap().unwrap_err().code(), "store-damaged");
-    running(second.await.unwrap().unwrap());
+    assert_eq!(ended(first).await.unwrap_err().code(), "store-damaged");
+    running(ended(second).await.unwrap());
 }
 
 /// A waiter that goes away while it waits takes no turn and no place.
@@ -155,7 +155,7 @@ async fn a_waiter_that_goes_away_takes_no_turn() {
     all_wait(&world, 1).await;
     holder.release("no-effect").await.unwrap();
     let [_, second] = waiters;
-    running(second.await.unwrap().unwrap());
+    running(ended(second).await.unwrap());
 }
 
 /// A private store is not asked while its waiters wait: whoever ends the intent wakes them.
@@ -169,7 +169,7 @@ async fn waiters_do_not_poll_a_private_store() {
     world.clock.run(LEASE - INSTANT).await;
     assert_eq!((world.store.calls(Verb::Read), world.store.calls(Verb::Claim)), asked);
     holder.complete(created()).await.unwrap();
-    replayed(waiter.await.unwrap().unwrap());
+    replayed(ended(waiter).await.unwrap());
 }
 
 /// Where other processes share the store, one poll per process finds what they have ended.
@@ -187,7 +187,7 @@ async fn waiters_find_the_finish_of_another_process() {
     holder.complete(created()).await.unwrap();
     world.clock.run(Duration::from_secs(1)).await;
     for waiter in waiters {
-        assert_eq!(replayed(waiter.await.unwrap().unwrap()), created());
+        assert_eq!(replayed(ended(waiter).await.unwrap()), created());
     }
     let reads = world.store.calls(Verb::Read);
     world.clock.run(Duration::from_secs(60)).await;
@@ -219,7 +219,7 @@ async fn a_poll_that_fails_is_asked_again() {
     world.store.next(Verb::Read, Fault::LoseAnswer);
     holder.complete(created()).await.unwrap();
     world.clock.run(Duration::from_secs(1)).await;
-    replayed(waiter.await.unwrap().unwrap());
+    replayed(ended(waiter).await.unwrap());
 }
 
 /// C22, M32: a waiter does not need to be told that a lease is over: it takes over at its end.
@@ -249,7 +249,7 @@ async fn under_hold_a_waiter_is_told_unknown_at_the_end_of_the_lease() {
     all_wait(&world, 2).await;
     world.clock.advance(LEASE);
     for waiter in waiters {
-        let refusal = refused(waiter.await.unwrap().unwrap());
+        let refusal = refused(ended(waiter).await.unwrap());
         assert!(matches!(refusal, Refusal::Unknown { .. }), "{refusal:?}");
     }
     assert_eq!(world.engine.stats().unknown, 2);

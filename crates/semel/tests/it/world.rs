@@ -9,6 +9,7 @@ use semel::{
     store::{ClaimAnswer, memory::MemoryStore},
 };
 use semel_testkit::{FaultyStore, ManualClock};
+use tokio::task::JoinHandle;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 pub(crate) const INSTANT: Duration = Duration::from_millis(1);
@@ -101,6 +102,12 @@ pub(crate) fn id(key: &str) -> IntentId {
     let scope =
         Scope::new(Tenant::new("acme").unwrap(), Operation::new("payments.create").unwrap());
     scope.intent(Key::new(key).unwrap())
+}
+
+/// Waits for a task that has all that it needs to end.
+pub(crate) async fn ended<T>(task: JoinHandle<T>) -> T {
+    let ended = tokio::time::timeout(Duration::from_secs(20), task).await;
+    ended.expect("the task ends without the clock").unwrap()
 }
 
 /// A policy for a volatile store, that does not wait.

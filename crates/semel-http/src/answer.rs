@@ -2,13 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use http::Response;
+
 use crate::problem::Code;
 
-/// What an answer is, in the extensions of the response. Business counters count [`Answer::Fresh`].
+/// What an answer is. Business counters count [`Answer::Fresh`], and [`Answer::Unprotected`] if they
+/// must.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum Answer {
-    /// The handler ran for it.
+    /// The handler's own.
     Fresh,
     /// Semel's own, with a problem document.
     Refused(Code),
@@ -16,6 +19,15 @@ pub enum Answer {
     Replay,
     /// The handler ran without protection, since the store was away.
     Unprotected,
+}
+
+impl Answer {
+    /// Says what a response is that came through the layer.
+    #[must_use]
+    pub fn of<B>(response: &Response<B>) -> Self {
+        // The most frequent is not marked, so that it costs nothing.
+        response.extensions().get().copied().unwrap_or(Self::Fresh)
+    }
 }
 
 /// Counts what the engine cannot see.

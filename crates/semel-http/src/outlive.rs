@@ -14,16 +14,18 @@ use tokio::runtime::Handle;
 use tokio_util::task::{TaskTracker, task_tracker::TaskTrackerToken};
 use tracing::{Instrument, Span};
 
+use crate::BoxFuture;
+
 /// Begins work that goes on if the returned future is dropped. The tracker waits for it.
 pub(crate) fn outliving<T: Send + 'static>(
     tasks: &TaskTracker,
-    work: impl Future<Output = T> + Send + 'static,
+    work: BoxFuture<'static, T>,
 ) -> Outliving<T> {
-    Outliving { work: Some(Box::pin(work)), span: Span::current(), tracked: tasks.token() }
+    Outliving { work: Some(work), span: Span::current(), tracked: tasks.token() }
 }
 
 pub(crate) struct Outliving<T: Send + 'static> {
-    work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
+    work: Option<BoxFuture<'static, T>>,
     span: Span,
     tracked: TaskTrackerToken,
 }
@@ -66,10 +68,11 @@ mod tests {
         let tasks = TaskTracker::new();
         let (go, gone) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
-        let mut waited = Box::pin(outliving(&tasks, async move {
+        let work = Box::pin(async move {
             gone.await.unwrap();
             done.send(7).unwrap();
-        }));
+        });
+        let mut waited = Box::pin(outliving(&tasks, work));
         let first = std::future::poll_fn(|cx| Poll::Ready(waited.as_mut().poll(cx))).await;
         assert!(first.is_pending());
         drop(waited);
@@ -78,6 +81,6 @@ mod tests {
         assert_eq!(ended.await.unwrap(), 7);
         tasks.close();
         tasks.wait().await;
-        assert_eq!(outliving(&tasks, async { 8 }).await, 8);
+        assert_eq!(outliving(&tasks, Box::pin(async { 8 })).await, 8);
     }
 }

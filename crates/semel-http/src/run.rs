@@ -66,24 +66,28 @@ where
         extensions.insert(IntentName(holder.permit().id.clone()));
         extensions.insert(Details { fingerprint, ask_first: holder.ask_first() });
         let tasks = self.shared.tasks.clone();
-        outliving(&tasks, self.work(holder))
+        outliving(&tasks, Box::pin(self.work(holder)))
     }
 
     /// Runs the handler without protection.
     pub(crate) fn unprotected(self) -> Outliving<Result<Response<Body>, S::Error>> {
         let Self { shared, request, share, mut inner, .. } = self;
-        outliving(&shared.tasks, async move {
-            let _share = share;
-            match caught(pin!(async move { inner.call(request).await })).await {
-                Ok(response) => {
-                    let mut response = response?;
-                    clean(response.headers_mut());
-                    response.extensions_mut().insert(Answer::Unprotected);
-                    Ok(response)
+        let tasks = shared.tasks.clone();
+        outliving(
+            &tasks,
+            Box::pin(async move {
+                let _share = share;
+                match caught(pin!(async move { inner.call(request).await })).await {
+                    Ok(response) => {
+                        let mut response = response?;
+                        clean(response.headers_mut());
+                        response.extensions_mut().insert(Answer::Unprotected);
+                        Ok(response)
+                    }
+                    Err(Panicked) => Ok(panicked()),
                 }
-                Err(Panicked) => Ok(panicked()),
-            }
-        })
+            }),
+        )
     }
 
     async fn work(self, holder: Holder) -> Result<Response<Body>, S::Error> {
@@ -148,7 +152,7 @@ impl Run {
                 };
                 self.end(ending, reason).await;
                 clean(response.headers_mut());
-                fresh(response)
+                response
             }
         }
     }
@@ -193,9 +197,9 @@ impl Run {
         match (ended, gathering) {
             (Ok(Ended::Before(record)), _) if record.outcome.is_some() => before(&record, is_head),
             (Ok(_), Gathering::Broken) => replay::not_kept(pointer.as_ref()).into_response(),
-            (Ok(_), Gathering::More(body)) => fresh(Response::from_parts(head, body)),
+            (Ok(_), Gathering::More(body)) => Response::from_parts(head, body),
             (Ok(_), Gathering::Whole(bytes, share)) => {
-                fresh(whole(head, gather::body(bytes, share), bodiless))
+                whole(head, gather::body(bytes, share), bodiless)
             }
             (Err(error), _) => not_stored(&operation, &error),
         }
@@ -206,7 +210,7 @@ impl Run {
 fn before(record: &semel::Record, is_head: bool) -> Response<Body> {
     let asking = Asking { is_head, headers: &HeaderMap::new() };
     match &record.outcome {
-        Some(outcome) => fresh(replay::of_outcome(outcome, asking)),
+        Some(outcome) => replay::of_outcome(outcome, asking),
         None => replay::not_kept(record.pointer.as_ref()).into_response(),
     }
 }
@@ -224,13 +228,6 @@ fn whole(mut head: response::Parts, body: Body, bodiless: bool) -> Response<Body
         head.headers.remove(CONTENT_LENGTH);
     }
     Response::from_parts(head, body)
-}
-
-fn fresh(mut response: Response<Body>) -> Response<Body> {
-    if response.extensions().get::<Answer>().is_none() {
-        response.extensions_mut().insert(Answer::Fresh);
-    }
-    response
 }
 
 /// Removes what only Semel may say.

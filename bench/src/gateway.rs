@@ -16,6 +16,7 @@ pub(crate) async fn measure(report: &mut Report, rounds: u32, requests: u32) -> 
     let upstream = servers::serve(servers::payments()).await?;
     let nginx = servers::nginx(dir.path(), upstream).await?;
     let gateway = servers::gateway(dir.path(), upstream, "").await?;
+    eprintln!("nginx is {}, the gateway is {}", nginx.address, gateway.address);
     let requests = u64::from(requests);
 
     let plain: Make = Arc::new(|n| load::post("/plain", None, &load::body(n, 200)));

@@ -36,7 +36,8 @@ pub(crate) async fn run(to: SocketAddr, requests: u64, make: Make) -> Result<f64
                 if n >= requests {
                     return anyhow::Ok(());
                 }
-                let status = connection.send(&make(n)).await?;
+                let sent = connection.send(&make(n)).await;
+                let status = sent.with_context(|| format!("request {n} to {to}"))?;
                 ensure!((200..300).contains(&status), "an answer has status {status}");
             }
         });

@@ -13,6 +13,9 @@ pub(crate) struct Arguments {
     /// Run the remaining steps after a failure too
     #[arg(long)]
     keep_going: bool,
+    /// Leave these steps out
+    #[arg(long, value_name = "STEP", value_parser = PossibleValuesParser::new(STEPS.iter().map(|(name, _)| *name)))]
+    skip: Vec<String>,
     /// Run only these steps
     #[arg(value_parser = PossibleValuesParser::new(STEPS.iter().map(|(name, _)| *name)))]
     steps: Vec<String>,
@@ -44,8 +47,10 @@ enum Verdict {
 
 /// Runs the steps, stopping at the first failure, and prints what each took.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let asked =
-        |name: &str| arguments.steps.is_empty() || arguments.steps.iter().any(|s| s == name);
+    let asked = |name: &str| {
+        let named = |steps: &[String]| steps.iter().any(|step| step == name);
+        (arguments.steps.is_empty() || named(&arguments.steps)) && !named(&arguments.skip)
+    };
     let mut verdicts = Vec::new();
     let mut stopped = false;
     for (name, step) in STEPS.iter().filter(|(name, _)| asked(name)) {

@@ -219,6 +219,30 @@ async fn a_connection_closed_as_the_request_goes_out_is_never_sent_twice() {
     assert!(effects.len() + unknown >= 200, "{} and {unknown}", effects.len());
 }
 
+/// The connection was used before, and is reset by the very bytes of the next request: they may have
+/// been read, so they are not sent again.
+#[tokio::test]
+async fn a_reset_on_a_connection_that_was_used_before_leaves_the_effect_unknown() {
+    let upstream = Upstream::new(|_| async {
+        Deed::Take(Box::new(|mut wire| {
+            Box::pin(async move {
+                wire.write(answer(201, &[], "done")).await;
+                wire.some().await;
+                wire.io.set_zero_linger().unwrap();
+            })
+        }))
+    })
+    .await;
+    let gateway = Served::before(&upstream.url()).await;
+    assert_eq!(gateway.pay("used-before-1").await.status(), 201);
+    let lost = gateway.pay("used-before-2").await;
+    assert_eq!((lost.status(), lost.code().as_str()), (502, "upstream-unknown"));
+    assert_eq!(upstream.seen.connections(), 1);
+    assert_eq!(gateway.pay("used-before-2").await.code(), "unknown");
+    assert_eq!(gateway.pay("used-before-3").await.status(), 201);
+    assert_eq!(upstream.seen.requests().len(), 2);
+}
+
 /// A second's rest is the longest after which a connection carries a request with a key.
 #[tokio::test]
 async fn a_request_with_a_key_uses_no_connection_that_was_idle_for_long() {

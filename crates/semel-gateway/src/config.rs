@@ -266,7 +266,15 @@ impl Config {
         match read(path) {
             Ok(text) => Self::parse(&text, path, folder, files),
             Err(error) => {
-                let message = format!("the configuration cannot be read: {error}");
+                let why = match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        "there is no such file; name another by --config, or begin with what \
+                         `semel reference --toml` prints"
+                            .to_owned()
+                    }
+                    _ => error.to_string(),
+                };
+                let message = format!("the configuration cannot be read: {why}");
                 let problem = Problem {
                     kind: ProblemKind::Environment,
                     key: String::new(),

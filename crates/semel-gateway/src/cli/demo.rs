@@ -39,7 +39,7 @@ pub(super) struct Demo {
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
     /// Where the gateway listens; 127.0.0.1:8080 if that is free
-    #[arg(long, value_name = "ADDRESS", conflicts_with = "run")]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "run", value_parser = serve::address)]
     listen: Option<SocketAddr>,
     /// Prints the result as JSON
     #[arg(long, requires = "run")]
@@ -157,8 +157,8 @@ async fn by_hand(setup: &Setup, listen: Option<SocketAddr>) -> Result<Exit, Fail
             Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
         },
     };
-    let listener =
-        listener.map_err(|error| Failure::usage(format!("the gateway cannot listen: {error}")))?;
+    let listener = listener
+        .map_err(|error| Failure::usage(format!("the gateway cannot listen there: {error}")))?;
     let address = listener.local_addr()?;
     let shutdown = Shutdown::new();
     shutdown.on_signals()?;

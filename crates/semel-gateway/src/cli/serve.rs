@@ -18,7 +18,7 @@ pub(super) struct Serve {
     #[arg(long, short, default_value = "semel.toml", value_name = "FILE")]
     config: PathBuf,
     /// Listens here instead of where the configuration says
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     listen: Option<SocketAddr>,
 }
 
@@ -64,6 +64,11 @@ pub(super) async fn up(
     let gateway = Gateway::new(settings)?;
     ready();
     Ok(gateway.serve(listener, admin, shutdown).await)
+}
+
+/// Reads where to listen.
+pub(super) fn address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "write an address and a port, such as 127.0.0.1:8080 or [::1]:8080")
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -50,6 +50,25 @@ fn a_configuration_with_problems_ends_with_2_and_all_of_them() {
 }
 
 #[test]
+fn a_missing_configuration_says_how_to_begin_one() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["check", "serve"] {
+        let ran = run(folder.path(), &[command]);
+        ran.ends(2, "semel.toml:1:1: the configuration cannot be read: there is no such file");
+        ran.ends(2, "begin with what `semel reference --toml` prints");
+    }
+}
+
+#[test]
+fn an_address_without_a_port_is_refused_with_what_it_must_be() {
+    let folder = tempfile::tempdir().unwrap();
+    for command in ["serve", "demo"] {
+        let ran = run(folder.path(), &[command, "--listen", "127.0.0.1"]);
+        ran.ends(2, "write an address and a port, such as 127.0.0.1:8080");
+    }
+}
+
+#[test]
 fn a_gateway_says_where_it_listens_and_ends_when_told() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("semel.toml"), FINE).unwrap();

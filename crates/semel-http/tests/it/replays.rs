@@ -228,6 +228,7 @@ async fn not_kept(server: &Server, first: &Answer) {
     assert_eq!(server.ledger.rows(), 1);
 }
 
+/// C52: what must not be stored is kept out by the cap.
 #[tokio::test]
 async fn an_answer_over_the_cap_is_sent_whole_and_not_kept() {
     let answer = || (Resource::new("export", "7"), vec![b'x'; 5000]);

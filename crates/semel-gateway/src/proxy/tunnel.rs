@@ -29,6 +29,9 @@ impl Wish {
     /// Takes the wish out of a request, if it has one that can be granted.
     pub(super) fn of(request: &mut Request<Body>) -> Option<Self> {
         let protocol = request.headers().get(header::UPGRADE)?.clone();
+        if is_http(&protocol) {
+            return None;
+        }
         let client = request.extensions_mut().remove::<OnUpgrade>()?;
         let peer = request.extensions().get::<Peer>().cloned();
         Some(Self { protocol, client, peer })
@@ -38,6 +41,15 @@ impl Wish {
     pub(super) fn tell(&self, headers: &mut HeaderMap) {
         tell(headers, self.protocol.clone());
     }
+}
+
+/// Says whether a list of protocols has another form of HTTP. In a tunnel it would carry requests past
+/// the layer that protects them, so that wish is not passed on, and the request is served as it is.
+fn is_http(protocols: &HeaderValue) -> bool {
+    let protocols = protocols.as_bytes().to_ascii_lowercase();
+    protocols.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|protocol| {
+        [&b"h2"[..], b"h3", b"http", b"tls"].iter().any(|http| protocol.starts_with(http))
+    })
 }
 
 /// Says that the connection changes to a protocol.

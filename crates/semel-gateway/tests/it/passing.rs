@@ -218,6 +218,24 @@ async fn a_connection_that_changes_its_protocol_passes() {
     assert_eq!(heard, b"hi there");
 }
 
+/// Requests in a tunnel would pass the layer that protects them.
+#[tokio::test]
+async fn no_connection_changes_to_another_form_of_http() {
+    let upstream = Upstream::counting().await;
+    let gateway = Served::before(&upstream.url()).await;
+    for protocol in ["h2c", "H2C", "websocket, h2c", "TLS/1.3, HTTP/2.0"] {
+        let headers = [
+            ("connection", "upgrade, http2-settings"),
+            ("upgrade", protocol),
+            ("http2-settings", "AAMAAABk"),
+        ];
+        assert_eq!(gateway.send("POST /x", &headers, "").await.status(), 201, "{protocol}");
+    }
+    for seen in upstream.seen.requests() {
+        assert_eq!((seen.header("upgrade"), seen.header("http2-settings")), (None, None));
+    }
+}
+
 #[tokio::test]
 async fn connections_are_used_again_and_not_after_they_were_closed() {
     let upstream = Upstream::new(|message| async move {

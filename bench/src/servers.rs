@@ -82,10 +82,10 @@ pub(crate) async fn nginx(dir: &Path, upstream: SocketAddr) -> Result<Server> {
     let config = format!(
         "daemon off; worker_processes 2; pid {dir}/nginx.pid; error_log stderr warn; user root;
          events {{ worker_connections 1024; }}
-         http {{ access_log off; client_max_body_size 8m;
+         http {{ access_log off; client_max_body_size 8m; keepalive_requests 100000000;
            client_body_temp_path {dir}/b; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f;
            uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;
-           upstream up {{ server {upstream}; keepalive 64; }}
+           upstream up {{ server {upstream}; keepalive 64; keepalive_requests 100000000; }}
            server {{ listen 127.0.0.1:{port};
              location / {{ proxy_pass http://up; proxy_http_version 1.1;
                proxy_set_header Connection \"\"; proxy_next_upstream off; }} }} }}"

@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{Engine, Inner, heartbeat::Heartbeat, sweep, timebase::TimeBase, waiter::Waiters};
 use crate::{
     clock::{Clock, SystemClock},
-    entropy::{Entropy, SystemEntropy},
+    entropy::{Entropy, PooledEntropy},
     store::{
         Store,
         capability::{Sweep, SweepBudget},
@@ -31,7 +31,7 @@ impl EngineBuilder {
         Self {
             store,
             clock: Arc::new(SystemClock::new()),
-            entropy: Arc::new(SystemEntropy),
+            entropy: Arc::new(PooledEntropy::new()),
             waiters_max: 1_000,
             poll_every: Duration::from_millis(50),
         }

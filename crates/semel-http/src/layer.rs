@@ -26,7 +26,6 @@ use crate::{
     body::Budget,
     cors,
     flow::{Shared, Sorted},
-    header,
     route::Operations,
     run,
     tenant::TenantSource,
@@ -274,7 +273,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        header::strip(request.headers_mut());
+        run::clean(request.headers_mut());
         let shared = Arc::clone(&self.shared);
         match shared.sort(&request) {
             Sorted::Keyed(operation, key) => {

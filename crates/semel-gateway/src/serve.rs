@@ -166,7 +166,7 @@ impl Gateway {
         let layer = layer.build()?;
         let proxy = Proxy::new(routes, settings.forwarded, tunnels.clone());
         Ok(Self {
-            service: Entry(layer.layer(proxy)),
+            service: Entry { inner: layer.layer(proxy), head_max: settings.limits.head_max },
             engine,
             layer,
             inspect,

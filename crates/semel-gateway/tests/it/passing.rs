@@ -270,6 +270,14 @@ async fn a_head_that_can_be_read_in_two_ways_is_refused() {
     let gateway = Served::before(&upstream.url()).await;
     let got = gateway.send("POST /x/../pay", &[], "").await;
     assert_eq!((got.status(), got.code().as_str()), (400, "path-not-normal"));
+    for target in ["//pay", "http://x//pay", "/x/..%2fpay", "/x/..;/pay", "/x/..\\pay"] {
+        let got = gateway.send(&format!("POST {target}"), &[], "").await;
+        assert_eq!((got.status(), got.code().as_str()), (400, "path-not-normal"), "{target}");
+    }
+    for target in ["*", "pay", "x:80"] {
+        let got = gateway.send(&format!("POST {target}"), &[], "").await;
+        assert_eq!((got.status(), got.code().as_str()), (400, "target-form"), "{target}");
+    }
     let got = gateway.send("POST /pay", &[("host", "a"), ("host", "b")], "").await;
     assert_eq!((got.status(), got.code().as_str()), (400, "host-not-one"));
     assert!(upstream.seen.requests().is_empty());

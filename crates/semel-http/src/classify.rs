@@ -7,6 +7,8 @@
 //!
 //! A status that no row lists may have acted. A handler that knows better says so by [`Effect`].
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 
 use crate::operation::{Keep, ServerError};
@@ -33,6 +35,29 @@ impl Effect {
             b"none" => Self::None,
             _ => Self::Unknown,
         }
+    }
+}
+
+/// Why nobody can say whether there was an effect, for whoever has to find out. A handler puts it into
+/// the extensions of its response; it is kept with the record and logged.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Reason {
+    pub(crate) code: Cow<'static, str>,
+    pub(crate) upstream: Option<Box<str>>,
+}
+
+impl Reason {
+    /// Makes a reason of a short, stable code such as `upstream-timeout`.
+    #[must_use]
+    pub fn new(code: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: code.into(), upstream: None }
+    }
+
+    /// Says which service it happened with.
+    #[must_use]
+    pub fn of(mut self, upstream: &str) -> Self {
+        self.upstream = Some(upstream.into());
+        self
     }
 }
 

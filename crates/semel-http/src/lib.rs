@@ -100,7 +100,7 @@ pub use self::{
     answer::{Answer, HttpStats},
     authorize::Authorize,
     capture::{HeaderRuleError, HeaderRules, IntentName, PointerRule, Resource},
-    classify::Effect,
+    classify::{Effect, Reason},
     layer::{BuildError, SemelLayer, SemelLayerBuilder, SemelService},
     operation::{Away, InProgress, Keep, KeyForm, KeyRule, Late, Mismatch, Operation, ServerError},
     problem::{Code, Problem},

@@ -22,7 +22,7 @@ use crate::{
     answer::Answer,
     body::Share,
     capture::{self, IntentName},
-    classify::{Effect, Ending, ending},
+    classify::{Effect, Ending, Reason, ending},
     flow::Shared,
     gather::{self, Gathering},
     header,
@@ -103,13 +103,13 @@ where
                 Ok(run.settle(response).await)
             }
             Ok(Err(error)) => {
-                run.end(Ending::MayHaveActed, "inner-error").await;
+                run.end(Ending::MayHaveActed, Reason::new("inner-error")).await;
                 Err(error)
             }
             Err(Panicked) => {
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
                 let ending = run.ending(status, None);
-                run.end(ending, "panicked").await;
+                run.end(ending, Reason::new("panicked")).await;
                 Ok(panicked())
             }
         }
@@ -144,11 +144,12 @@ impl Run {
         match ending {
             Ending::Done | Ending::Failed => self.keep(ending, response).await,
             Ending::MayHaveActed | Ending::Release => {
-                let reason = match (ending, effect) {
-                    (Ending::Release, Some(_)) => "effect-none",
-                    (Ending::Release, None) => "status-not-done",
-                    (_, Some(_)) => "effect-unknown",
-                    (_, None) => "status-unlisted",
+                let reason = match (ending, effect, response.extensions_mut().remove()) {
+                    (_, _, Some(reason)) => reason,
+                    (Ending::Release, Some(_), _) => Reason::new("effect-none"),
+                    (Ending::Release, None, _) => Reason::new("status-not-done"),
+                    (_, Some(_), _) => Reason::new("effect-unknown"),
+                    _ => Reason::new(format!("status-{}", response.status().as_u16())),
                 };
                 self.end(ending, reason).await;
                 clean(response.headers_mut());
@@ -158,15 +159,19 @@ impl Run {
     }
 
     /// Ends a run that keeps nothing. If that cannot be stored the lease ends by itself.
-    async fn end(self, ending: Ending, reason: &str) {
+    async fn end(self, ending: Ending, reason: Reason) {
         let operation = self.operation.name.clone();
+        let Reason { code: reason, upstream } = &reason;
+        if ending == Ending::MayHaveActed {
+            tracing::warn!(%operation, upstream = upstream.as_deref(), %reason, "nobody can say whether it had an effect");
+        }
         let ended = match ending {
             Ending::Release => self.holder.release(reason).await,
             _ => self.holder.may_have_acted(reason).await,
         };
         if let Err(error) = ended {
             let (code, why) = (error.code(), Why(&error));
-            tracing::warn!(%operation, reason, code, %why, "the end was not stored");
+            tracing::warn!(%operation, %reason, code, %why, "the end was not stored");
         }
     }
 

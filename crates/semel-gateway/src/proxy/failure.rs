@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
-use semel_http::Effect;
+use semel_http::{Effect, Reason};
 use thiserror::Error;
 
 use crate::problem::{Problem, Retry};
@@ -109,7 +109,19 @@ impl Failure {
         };
         let mut response = problem.answer();
         response.extensions_mut().insert(self.effect());
+        response.extensions_mut().insert(Reason::new(self.reason()).of(upstream));
         response
+    }
+
+    /// Says what is kept with the record: what happened, where the code says only what it means.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::NotSent(_) => self.code(),
+            Self::Unknown(Unknown::Broken(error)) if error.is_parse() => "upstream-malformed",
+            Self::Unknown(Unknown::Broken(_)) => "upstream-reset",
+            Self::Unknown(Unknown::Switched) => "upstream-switched",
+            Self::Unknown(Unknown::TimedOut) => "upstream-timeout",
+        }
     }
 
     /// Says what a client may know: not the addresses behind this gateway.

@@ -16,6 +16,8 @@ mod upstream;
 
 use std::{
     convert::Infallible,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -25,8 +27,12 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode, Uri, header, uri::PathAndQuery};
 use hyper::body::Incoming;
 use semel::Held;
-use semel_http::{BoxFuture, axum::Intent};
-use tokio::time::timeout;
+use semel_http::{
+    BoxFuture, Reason,
+    axum::Intent,
+    classify::{Class, class},
+};
+use tokio::time::sleep;
 use tower_service::Service;
 
 pub use self::upstream::{Upstream, UpstreamError};
@@ -41,6 +47,7 @@ use self::{
     headers::Origin,
     link::{Link, SendError},
     relay::Relay,
+    socket::Given,
     tunnel::Wish,
 };
 use crate::{
@@ -79,10 +86,16 @@ impl Proxy {
             return failure::connect_refused();
         }
         let advice = Advice::of(&request, held.is_some());
-        match self.exchange(&upstream, request, held.as_ref()).await {
+        let mut response = match self.exchange(&upstream, request, held.as_ref()).await {
             Ok(response) => response,
             Err(failure) => failure.answer(&upstream.settings.name, advice),
+        };
+        let says_nothing = matches!(class(response.status()), Class::ServerError | Class::Unlisted);
+        if held.is_some() && says_nothing && response.extensions().get::<Reason>().is_none() {
+            let reason = Reason::new(format!("upstream-status-{}", response.status().as_u16()));
+            response.extensions_mut().insert(reason.of(&upstream.settings.name));
         }
+        response
     }
 
     async fn exchange(
@@ -221,16 +234,8 @@ async fn send(
     let wait = upstream.settings.answer_wait;
     let given = link.given();
     let ended = {
-        let mut answer = std::pin::pin!(link.send(request));
-        let mut before = given.bytes();
-        loop {
-            match timeout(wait, answer.as_mut()).await {
-                Ok(ended) => break Some(ended),
-                // As long as the request itself is on its way, no answer is late.
-                Err(_) if given.bytes() != before => before = given.bytes(),
-                Err(_) => break None,
-            }
-        }
+        let answer = pin!(link.send(request));
+        in_time(answer, wait, &given, held.is_some()).await
     };
     let gave = link.gave();
     Err(Sent::Failed(match ended {
@@ -241,6 +246,33 @@ async fn send(
         None if gave => Unknown::TimedOut.into(),
         None => NotSent::Stuck.into(),
     }))
+}
+
+/// Waits for an answer, from the first byte of the request on. Without a key the request is still on its
+/// way from its client, and the answer to it is not late before its last byte was sent.
+///
+/// Nobody else drives the connection, so every byte is given to the network while this is polled.
+async fn in_time<F: Future>(
+    mut answer: Pin<&mut F>,
+    wait: Duration,
+    given: &Given,
+    keyed: bool,
+) -> Option<F::Output> {
+    let start = given.bytes();
+    let mut before = start;
+    let mut late = pin!(sleep(wait));
+    poll_fn(|cx| {
+        if let Poll::Ready(ended) = answer.as_mut().poll(cx) {
+            return Poll::Ready(Some(ended));
+        }
+        let now = given.bytes();
+        if now != before && (before == start || !keyed) {
+            late.set(sleep(wait));
+        }
+        before = now;
+        late.as_mut().poll(cx).map(|()| None)
+    })
+    .await
 }
 
 /// Makes the request that is sent of the one that came.

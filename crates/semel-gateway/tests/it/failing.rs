@@ -59,13 +59,15 @@ where
 }
 
 /// The first answer has a status and a code; the retry is told that nobody can say, and is not sent.
-async fn is_unknown(upstream: &Upstream, gateway: &Served, status: u16) {
+/// The record says what happened.
+async fn is_unknown(upstream: &Upstream, gateway: &Served, status: u16, reason: &str) {
     let first = gateway.pay("lost-answer-1").await;
     assert_eq!((first.status(), first.code().as_str()), (status, "upstream-unknown"));
     let retry = gateway.pay("lost-answer-1").await;
     assert_eq!((retry.status(), retry.code().as_str()), (409, "unknown"));
     assert_eq!(upstream.seen.requests().len(), 1);
     assert_eq!(gateway.metric("semel_upstream_unknown_total{upstream=\"api\"}").await, 1);
+    assert_eq!(gateway.reason().await, reason);
 }
 
 /// S20: the connection is refused, so nothing was sent, and the key is free at once.
@@ -117,40 +119,61 @@ async fn a_handshake_that_fails_frees_the_key_at_once() {
 #[tokio::test]
 async fn an_upstream_that_hangs_leaves_the_effect_unknown() {
     let (upstream, gateway) = failing_once(|| Deed::Hang).await;
-    is_unknown(&upstream, &gateway, 504).await;
+    is_unknown(&upstream, &gateway, 504, "upstream-timeout").await;
+}
+
+/// And not once more for the bytes of the request itself.
+#[tokio::test]
+async fn the_time_for_an_answer_is_counted_once() {
+    let (upstream, _) = failing_once(|| Deed::Hang).await;
+    let mut settings = settings(&[("api", &upstream.url())]);
+    settings.upstreams[0].answer_wait = Duration::from_secs(2);
+    let gateway = Served::new(&settings).await;
+    let began = tokio::time::Instant::now();
+    assert_eq!(gateway.pay("once-1").await.status(), 504);
+    let waited = began.elapsed();
+    assert!(waited >= Duration::from_secs(2) && waited < Duration::from_secs(4), "{waited:?}");
+}
+
+#[tokio::test]
+async fn a_status_that_leaves_the_effect_unknown_is_kept_as_the_reason() {
+    let (_upstream, gateway) = failing_once(|| Deed::Write(answer(500, &[], "oh"))).await;
+    assert_eq!(gateway.pay("status-1").await.status(), 500);
+    assert_eq!(gateway.pay("status-1").await.code(), "unknown");
+    assert_eq!(gateway.reason().await, "upstream-status-500");
 }
 
 #[tokio::test]
 async fn a_reset_after_the_request_was_sent_leaves_the_effect_unknown() {
     let (upstream, gateway) = failing_once(|| Deed::Reset).await;
-    is_unknown(&upstream, &gateway, 502).await;
+    is_unknown(&upstream, &gateway, 502, "upstream-reset").await;
 }
 
 #[tokio::test]
 async fn a_close_without_an_answer_leaves_the_effect_unknown() {
     let (upstream, gateway) = failing_once(|| Deed::WriteAndClose(Vec::new())).await;
-    is_unknown(&upstream, &gateway, 502).await;
+    is_unknown(&upstream, &gateway, 502, "upstream-reset").await;
 }
 
 #[tokio::test]
 async fn half_a_head_leaves_the_effect_unknown() {
     let (upstream, gateway) =
         failing_once(|| Deed::WriteAndClose(b"HTTP/1.1 201 Crea".to_vec())).await;
-    is_unknown(&upstream, &gateway, 502).await;
+    is_unknown(&upstream, &gateway, 502, "upstream-reset").await;
 }
 
 #[tokio::test]
 async fn bytes_that_are_no_answer_leave_the_effect_unknown() {
     let (upstream, gateway) =
         failing_once(|| Deed::Write(b"220 mail ready\r\n\r\n".to_vec())).await;
-    is_unknown(&upstream, &gateway, 502).await;
+    is_unknown(&upstream, &gateway, 502, "upstream-malformed").await;
 }
 
 #[tokio::test]
 async fn an_uncalled_for_change_of_protocol_leaves_the_effect_unknown() {
     let switch = b"HTTP/1.1 101 X\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
     let (upstream, gateway) = failing_once(|| Deed::Write(switch.to_vec())).await;
-    is_unknown(&upstream, &gateway, 502).await;
+    is_unknown(&upstream, &gateway, 502, "upstream-switched").await;
 }
 
 /// The head says that it was done, and the body cannot be had: nobody sends it again.

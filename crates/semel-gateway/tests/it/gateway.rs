@@ -1,11 +1,13 @@
 //! A gateway in this process, on ports of its own.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
+use semel::store::capability::{Filter, Inspect};
 use semel_gateway::{
     Ended, Gateway, Settings, Shutdown,
     config::StoreUrl,
     settings::{AdminSettings, Protected, UpstreamSettings},
+    stores,
 };
 use semel_http::{Operation, tenant::single_tenant};
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -18,6 +20,8 @@ pub(crate) struct Served {
     pub(crate) admin: SocketAddr,
     pub(crate) shutdown: Shutdown,
     pub(crate) task: Option<JoinHandle<Ended>>,
+    /// The store, if it was opened here.
+    inspect: Option<Arc<dyn Inspect>>,
 }
 
 impl Drop for Served {
@@ -28,7 +32,22 @@ impl Drop for Served {
 
 impl Served {
     pub(crate) async fn new(settings: &Settings) -> Self {
-        Self::of(Gateway::new(settings).unwrap()).await
+        let opened = stores::open(&settings.store).unwrap();
+        let inspect = Arc::clone(&opened.inspect);
+        let gateway = Self::of(Gateway::with_store(settings, opened).unwrap()).await;
+        gateway.inspecting(inspect)
+    }
+
+    fn inspecting(mut self, inspect: Arc<dyn Inspect>) -> Self {
+        self.inspect = Some(inspect);
+        self
+    }
+
+    /// Returns the reason that is kept with the first record.
+    pub(crate) async fn reason(&self) -> String {
+        let filter = Filter { limit: 1, ..Filter::default() };
+        let records = self.inspect.as_ref().unwrap().list(filter).await.unwrap();
+        records[0].reason.as_deref().unwrap_or_default().to_owned()
     }
 
     pub(crate) async fn of(gateway: Gateway) -> Self {
@@ -38,7 +57,7 @@ impl Served {
             (listener.local_addr().unwrap(), admin.local_addr().unwrap());
         let shutdown = Shutdown::new();
         let task = tokio::spawn(gateway.serve(listener, Some(admin), shutdown.clone()));
-        Self { address, admin: admin_address, shutdown, task: Some(task) }
+        Self { address, admin: admin_address, shutdown, task: Some(task), inspect: None }
     }
 
     /// Serves everything from one upstream.

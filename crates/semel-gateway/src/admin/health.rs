@@ -2,13 +2,14 @@
 
 use axum::body::Body;
 use http::{Response, StatusCode};
-use semel::{IntentId, Key, Operation, Scope, Tenant};
+use semel::{IntentId, Key, Operation, Scope, StoreErrorKind, Tenant};
 use tokio::time::timeout;
 
 use super::{Shared, text};
 
-/// Asks the store for a record that is not there. Ready is who gets an answer in time and is not
-/// shutting down.
+/// Asks the store for a record that is not there. Ready is who gets an answer in time, is not shutting
+/// down, and was not last refused a claim for something that an operator must mend: a store that is
+/// full or read-only still reads.
 pub(super) async fn ready(shared: &Shared) -> Response<Body> {
     if shared.closing.is_cancelled() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
@@ -17,13 +18,27 @@ pub(super) async fn ready(shared: &Shared) -> Response<Body> {
         return text(StatusCode::SERVICE_UNAVAILABLE, "the store was not asked\n");
     };
     match timeout(shared.ready_wait, shared.engine.status(probe)).await {
-        Ok(Ok(_)) => text(StatusCode::OK, "ready\n"),
+        Ok(Ok(_)) => match shared.engine.store_trouble() {
+            None => text(StatusCode::OK, "ready\n"),
+            Some(kind) => text(StatusCode::SERVICE_UNAVAILABLE, trouble(kind)),
+        },
         Ok(Err(error)) => {
             tracing::warn!(%error, "not ready");
             text(StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.code()))
         }
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the store did not answer in time\n"),
     }
+}
+
+fn trouble(kind: StoreErrorKind) -> String {
+    let why = match kind {
+        StoreErrorKind::Damaged => "its bytes are damaged",
+        StoreErrorKind::Full => "the disk or its bound is full",
+        StoreErrorKind::ReadOnly => "it can only be read",
+        StoreErrorKind::Version => "it has the schema of another version",
+        _ => "it could not be written to",
+    };
+    format!("{}: the store took no claim, since {why}; an operator must act\n", kind.code())
 }
 
 fn probe() -> Option<IntentId> {

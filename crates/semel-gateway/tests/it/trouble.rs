@@ -46,6 +46,9 @@ async fn a_full_store_begins_nothing_and_goes_on_once_there_is_room() {
         }
     };
     let ran = upstream.seen.requests().len();
+    // Others serve as well, or nobody does: it is not sent any more requests for now.
+    let ready = send(gateway.admin, "GET /readyz", &[], "").await;
+    assert_eq!((ready.status(), &ready.text()[..12]), (503, "store-full: "));
     for _ in 0..3 {
         let again = gateway.pay(&key(away)).await;
         assert_eq!((again.status(), again.code().as_str()), (503, "store-away"));
@@ -58,6 +61,7 @@ async fn a_full_store_begins_nothing_and_goes_on_once_there_is_room() {
     // Somebody makes room, and nobody restarts anything.
     ballast.execute("DELETE FROM ballast", ()).unwrap();
     assert_eq!(gateway.pay(&key(away)).await.status(), 201);
+    assert_eq!(send(gateway.admin, "GET /readyz", &[], "").await.status(), 200);
     for (number, first) in &told {
         replays(&gateway.pay(&key(*number)).await, first);
     }

@@ -185,6 +185,7 @@ impl Engine {
                 }
                 Err(error) => {
                     count(&self.inner.counters.store_errors);
+                    self.inner.trouble.failed(&error, self.now());
                     guard.ambiguous |= !error.kind().is_definite();
                     if !error.kind().is_retryable() || self.now() >= give_up {
                         if !guard.ambiguous {
@@ -204,6 +205,7 @@ impl Engine {
         match answer {
             ClaimAnswer::Granted { permit, grant } => {
                 count(&counters.fresh);
+                self.inner.trouble.granted();
                 if matches!(grant, Some(Grant::TakenOver { .. })) {
                     count(&counters.takeovers);
                     tracing::warn!(operation = %call.id.scope.operation, "took over a lost holder");

@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Engine, Inner, heartbeat::Heartbeat, sweep, timebase::TimeBase, waiter::Waiters};
+use super::{
+    Engine, Inner, heartbeat::Heartbeat, sweep, timebase::TimeBase, trouble::Trouble,
+    waiter::Waiters,
+};
 use crate::{
     clock::{Clock, SystemClock},
     entropy::{Entropy, PooledEntropy},
@@ -73,6 +76,7 @@ impl EngineBuilder {
             heartbeat: Heartbeat::default(),
             waiters: Waiters::new(self.waiters_max, self.poll_every),
             time: TimeBase::default(),
+            trouble: Trouble::default(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             counters: Counters::default(),

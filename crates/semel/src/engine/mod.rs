@@ -13,6 +13,7 @@ mod run;
 mod settle;
 mod sweep;
 mod timebase;
+mod trouble;
 mod waiter;
 
 use std::{
@@ -31,7 +32,7 @@ pub use self::{
     holder::{Ended, Held, Holder},
     run::{Fail, Kept, Ran, RunError},
 };
-use self::{heartbeat::Heartbeat, timebase::TimeBase, waiter::Waiters};
+use self::{heartbeat::Heartbeat, timebase::TimeBase, trouble::Trouble, waiter::Waiters};
 use crate::{
     clock::{Clock, Monotonic, Timestamp},
     decide::{Resolution, ResolveAsk},
@@ -66,6 +67,7 @@ struct Inner {
     heartbeat: Heartbeat,
     waiters: Waiters,
     time: TimeBase,
+    trouble: Trouble,
     tasks: TaskTracker,
     closing: CancellationToken,
     counters: Counters,
@@ -113,6 +115,14 @@ impl Engine {
     #[must_use]
     pub fn holding(&self) -> usize {
         self.inner.heartbeat.len()
+    }
+
+    /// Returns why the store could last not be written to, if an operator must mend it: it is full,
+    /// read-only, damaged or of another version. `None` once a claim was granted again, and half a
+    /// minute after the last failure.
+    #[must_use]
+    pub fn store_trouble(&self) -> Option<StoreErrorKind> {
+        self.inner.trouble.at(self.now())
     }
 
     /// Returns what is known of an intent, whatever its content.

@@ -231,7 +231,11 @@ impl Engine {
                     self.inner.clock.sleep_until(self.now().after(pause)).await;
                     pause = (pause * 2).min(Duration::from_secs(1));
                 }
-                result => return result,
+                Err(error) => {
+                    self.inner.trouble.failed(&error, self.now());
+                    return Err(error);
+                }
+                Ok(done) => return Ok(done),
             }
         }
     }

@@ -4,7 +4,11 @@
 mod files;
 mod operations;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use semel::wire;
 
@@ -13,6 +17,7 @@ use super::{
     problem::{ProblemKind, listed, nearest},
     read::{Reading, without_index},
     span::written,
+    value::Url,
 };
 
 /// The shortest and the longest wait for a client or an upstream.
@@ -127,6 +132,13 @@ fn upstreams(config: &Config, reading: &mut Reading<'_>) {
                 reading.problem(ProblemKind::Conflict, &at("prefixes"), message);
             }
         }
+        if is_itself(config.listen, &upstream.url) {
+            let message = format!(
+                "the upstream \"{}\" is the gateway itself: `listen` is {}",
+                upstream.name, config.listen
+            );
+            reading.problem(ProblemKind::Conflict, &at("url"), message);
+        }
         count(reading, &at("connections"), upstream.connections);
         for (setting, span) in [
             ("connect_wait", upstream.connect_wait),
@@ -140,6 +152,21 @@ fn upstreams(config: &Config, reading: &mut Reading<'_>) {
     if let Some(name) = &config.default_upstream {
         known_upstream(config, name, "default_upstream", reading);
     }
+}
+
+/// Says whether a URL leads back to the listener, as far as its text tells.
+fn is_itself(listen: SocketAddr, url: &Url) -> bool {
+    let default = if url.0.scheme_str() == Some("https") { 443 } else { 80 };
+    if listen.port() == 0 || url.0.port_u16().unwrap_or(default) != listen.port() {
+        return false;
+    }
+    let host = url.0.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    let any = listen.ip().is_unspecified();
+    if host.eq_ignore_ascii_case("localhost") {
+        return any || listen.ip().is_loopback();
+    }
+    let ip: Option<IpAddr> = host.parse().ok();
+    ip.is_some_and(|ip| ip == listen.ip() || (any && ip.is_loopback()))
 }
 
 fn known_upstream(config: &Config, name: &str, path: &str, reading: &mut Reading<'_>) {

@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use http::{HeaderName, Method, Uri};
 use toml::{Spanned, de::DeValue};
 
+use super::problem::nearest;
 use super::read::{Reading, items, refuse, text};
 use super::schema::{Kind, Value};
 
@@ -97,6 +98,48 @@ impl Value for Methods {
     }
 }
 
+/// The registered methods, CONNECT and PRI apart, which no operation can have.
+const REGISTERED: [&str; 38] = [
+    "ACL",
+    "BASELINE-CONTROL",
+    "BIND",
+    "CHECKIN",
+    "CHECKOUT",
+    "COPY",
+    "DELETE",
+    "GET",
+    "HEAD",
+    "LABEL",
+    "LINK",
+    "LOCK",
+    "MERGE",
+    "MKACTIVITY",
+    "MKCALENDAR",
+    "MKCOL",
+    "MKREDIRECTREF",
+    "MKWORKSPACE",
+    "MOVE",
+    "OPTIONS",
+    "ORDERPATCH",
+    "PATCH",
+    "POST",
+    "PROPFIND",
+    "PROPPATCH",
+    "PUT",
+    "QUERY",
+    "REBIND",
+    "REPORT",
+    "SEARCH",
+    "TRACE",
+    "UNBIND",
+    "UNCHECKOUT",
+    "UNLINK",
+    "UNLOCK",
+    "UPDATE",
+    "UPDATEREDIRECTREF",
+    "VERSION-CONTROL",
+];
+
 struct OneMethod(Method);
 
 impl Value for OneMethod {
@@ -106,11 +149,20 @@ impl Value for OneMethod {
 
     fn read(value: &Spanned<DeValue<'_>>, path: &str, reading: &mut Reading<'_>) -> Option<Self> {
         let must_be = "a method in capitals, such as \"POST\"; CONNECT has no key";
-        text(value, path, reading, must_be, |text| {
+        let method = text(value, path, reading, must_be, |text| {
             let upper = !text.is_empty() && !text.contains(|c: char| c.is_ascii_lowercase());
             let method: Method = text.parse().ok()?;
-            (upper && method != Method::CONNECT).then_some(Self(method))
-        })
+            (upper && method != Method::CONNECT).then_some(method)
+        })?;
+        // A slip of the pen would protect nothing, silently.
+        if !REGISTERED.contains(&method.as_str()) {
+            let hint = nearest(method.as_str(), REGISTERED)
+                .map(|near| format!("; did you mean \"{near}\"?"))
+                .unwrap_or_default();
+            refuse(value, path, reading, &format!("a registered method{hint}"));
+            return None;
+        }
+        Some(Self(method))
     }
 }
 

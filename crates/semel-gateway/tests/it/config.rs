@@ -377,6 +377,71 @@ fn a_wait_of_nothing_is_refused() {
     );
 }
 
+/// A slip that would leave an operation unprotected, silently.
+#[test]
+fn a_method_or_a_path_that_no_request_has_is_refused() {
+    check_operation(
+        "method = \"POTS\"",
+        &["4:10: `operation.method` is \"POTS\"; it must be a registered method; did you mean \
+           \"POST\"?"],
+    );
+    check_operation(
+        "method = [\"POST\", \"QQQ\"]",
+        &["4:19: `operation.method` is \"QQQ\"; it must be a registered method"],
+    );
+    let operation = |path: &str| format!("{BASE}[[operation]]\nname = \"o\"\npath = \"{path}\"\n");
+    for path in ["/./pay", "/a/../pay", "/pay/..", "/.semel", "/.semel/intents/{o}"] {
+        let lines = refused(&operation(path));
+        let says = lines.len() == 1 && lines[0].contains("so the operation would protect nothing");
+        assert!(says && lines[0].starts_with("semel.toml:10:8: "), "{lines:?}");
+    }
+    for path in ["/", "/pay/", "/.semels", "/.well-known/x", "/a..b"] {
+        parse(&operation(path)).unwrap();
+    }
+    for method in ["\"PROPPATCH\"", "[\"PUT\", \"VERSION-CONTROL\"]"] {
+        parse(&format!("{}method = {method}\n", operation("/o"))).unwrap();
+    }
+}
+
+#[test]
+fn an_upstream_that_is_the_gateway_itself_is_refused() {
+    let with = |listen: &str, url: &str| {
+        let base = BASE.replace("http://127.0.0.1:3000", url);
+        parse(&format!("listen = \"{listen}\"\n{base}"))
+    };
+    for (listen, url) in [
+        ("127.0.0.1:3000", "http://127.0.0.1:3000/v1"),
+        ("127.0.0.1:3000", "http://localhost:3000"),
+        ("0.0.0.0:80", "http://127.0.0.1"),
+        ("[::1]:443", "https://[::1]"),
+    ] {
+        let lines = with(listen, url).unwrap_err();
+        let says = format!(
+            "semel.toml:8:7: the upstream \"app\" is the gateway itself: `listen` is {listen}"
+        );
+        assert_eq!(lines, [says]);
+    }
+    for (listen, url) in [
+        ("127.0.0.1:3000", "http://127.0.0.1:3001"),
+        ("127.0.0.1:3000", "http://127.0.0.2:3000"),
+        ("127.0.0.1:3000", "http://api.example.com:3000"),
+        ("127.0.0.1:0", "http://127.0.0.1:80"),
+    ] {
+        with(listen, url).unwrap();
+    }
+}
+
+#[test]
+fn a_replay_longer_than_the_memory_by_default_names_what_was_written() {
+    check_operation(
+        "replay_for = \"40d\"",
+        &[
+            "4:14: `operation.replay_for` is 40d, longer than `remember_for`, which is 30d by default; \
+           raise `remember_for` too",
+        ],
+    );
+}
+
 #[test]
 fn a_value_of_the_wrong_kind_is_refused_with_what_it_must_be() {
     for (setting, says) in [

@@ -82,6 +82,10 @@ impl One<'_> {
                  segment and `{{*rest}}` for all that follow"
             );
             reading.problem(ProblemKind::Value, &self.at("path"), message);
+        } else if let Some(why) = unreachable(path) {
+            let message =
+                format!("the path \"{path}\" {why}, so the operation would protect nothing");
+            reading.problem(ProblemKind::Value, &self.at("path"), message);
         }
     }
 
@@ -109,7 +113,7 @@ impl One<'_> {
             let Err(error) = policy.check() else {
                 break;
             };
-            let (setting, message) = self.policy_problem(&error);
+            let (setting, message) = self.policy_problem(&error, reading);
             reading.problem(ProblemKind::Policy, &self.at(setting), message);
             if !put_back(&mut policy, &error) {
                 break;
@@ -130,9 +134,21 @@ impl One<'_> {
         }
     }
 
-    fn policy_problem(&self, error: &PolicyError) -> (&'static str, String) {
+    fn policy_problem(&self, error: &PolicyError, reading: &Reading<'_>) -> (&'static str, String) {
         let name = &self.operation.name;
         match error {
+            PolicyError::Bounds { name: "remember_for", value, .. }
+                if *value < self.operation.replay_for
+                    && !reading.says(&self.at("remember_for")) =>
+            {
+                let message = format!(
+                    "`operation.replay_for` is {}, longer than `remember_for`, which is {} by default; \
+                     raise `remember_for` too",
+                    written(self.operation.replay_for),
+                    written(*value)
+                );
+                ("replay_for", message)
+            }
             PolicyError::Bounds { name: setting, value, min, max } => {
                 let (value, min, max) = (written(*value), written(*min), written(*max));
                 let message = format!(
@@ -216,6 +232,15 @@ impl One<'_> {
             wait(reading, &self.at(setting), span);
         }
     }
+}
+
+/// Says why no request ever reaches a path, if none does.
+fn unreachable(path: &str) -> Option<&'static str> {
+    if path == "/.semel" || path.starts_with("/.semel/") {
+        return Some("lies below /.semel/, which the gateway answers itself");
+    }
+    let steps = path.split('/').any(|segment| matches!(segment, "." | ".."));
+    steps.then_some("has a segment . or .., and every such request is refused")
 }
 
 /// Puts the setting that an error names back to its default; `false` if there is none.

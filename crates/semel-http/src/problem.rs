@@ -123,7 +123,7 @@ codes! {
     NumberExponent "number-exponent" BAD_REQUEST CorrectRequest "A JSON number has too long an exponent",
     NumberTooLong "number-too-long" BAD_REQUEST CorrectRequest "A JSON number has too many digits",
     OperationUnknown "operation-unknown" NOT_FOUND DoNotRetry "There is no such operation",
-    OutcomeNotKept "outcome-not-kept" GONE DoNotRetry "The request was done, and its answer was not kept",
+    OutcomeNotKept "outcome-not-kept" GONE DoNotRetry "The request has ended, and its answer was not kept",
     Overloaded "overloaded" SERVICE_UNAVAILABLE SameKey "Too many bodies are held at once",
     StalePermit "stale-permit" CONFLICT SameKey "The run ended after its permit",
     StatusMethod "status-method" METHOD_NOT_ALLOWED CorrectRequest "The status is read by GET",

@@ -12,7 +12,7 @@ use http::{
     header::{CONTENT_ENCODING, CONTENT_LENGTH, ETAG},
 };
 use semel::{
-    Outcome, Record,
+    Outcome, Record, State,
     outcome::{Body as Kept, Pointer},
 };
 
@@ -34,6 +34,9 @@ pub(crate) struct Asking<'a> {
 /// Makes the answer of what is recorded.
 pub(crate) fn of_record(record: &Record, asking: Asking<'_>) -> Response<Body> {
     let mut response = match &record.outcome {
+        Some(outcome) if record.state == State::Failed && !is_kept(outcome) => {
+            failure_not_kept(outcome).into_response()
+        }
         Some(outcome) => of_outcome(outcome, asking),
         None => not_kept(record.pointer.as_ref()).into_response(),
     };
@@ -49,6 +52,20 @@ pub(crate) fn not_kept(pointer: Option<&Pointer>) -> Problem {
     Problem::new(Code::OutcomeNotKept)
         .pointer(pointer)
         .detail("the request was done once and is not run again; look for what it made")
+}
+
+/// Makes the problem of a final failure whose answer is not kept: nobody shall look for what it made.
+fn failure_not_kept(outcome: &Outcome) -> Problem {
+    Problem::new(Code::OutcomeNotKept)
+        .pointer(outcome.pointer.as_ref())
+        .member("kept_status", outcome.status)
+        .detail(
+            "the request ended in a final failure and is not run again; its status is kept_status",
+        )
+}
+
+fn is_kept(outcome: &Outcome) -> bool {
+    matches!(outcome.body, Kept::Kept(_)) && StatusCode::from_u16(outcome.status).is_ok()
 }
 
 /// Makes the answer of an outcome, without a mark.

@@ -9,7 +9,10 @@ use std::time::Duration;
 use semel::{
     Refusal, StoreError, Token,
     decide::{Ask, Compare, OnLost, ReleaseAsk},
-    store::ClaimAnswer,
+    store::{
+        Actor, ClaimAnswer,
+        capability::{AuditKind, AuditRow},
+    },
 };
 
 use super::{Records, Seen};
@@ -32,12 +35,13 @@ pub enum Lapse {
 }
 
 impl Records {
-    /// Makes a running record whose lease is over unknown.
+    /// Makes a running record whose lease is over unknown, and writes who did it to the audit; without
+    /// an actor nothing is written.
     ///
     /// # Errors
     ///
     /// Fails if the store cannot be asked; the record is then running or unknown.
-    pub async fn lapse(&self, seen: &Seen) -> Result<Lapse, StoreError> {
+    pub async fn lapse(&self, seen: &Seen, actor: Option<Actor>) -> Result<Lapse, StoreError> {
         let record = &seen.record;
         let token = Token::from_bytes(self.entropy.bytes());
         let now = self.now().await?;
@@ -54,7 +58,13 @@ impl Records {
         };
         let claimed = self.store.claim(vec![ask]).await?.into_iter().next();
         Ok(match claimed.map(|claimed| claimed.answer) {
-            Some(ClaimAnswer::Refused(Refusal::Unknown { .. })) => Lapse::Unknown,
+            Some(ClaimAnswer::Refused(Refusal::Unknown { .. })) => {
+                if let Some(Actor { name: actor, note }) = actor {
+                    let (id, kind) = (record.id.clone(), AuditKind::Lapse);
+                    self.inspect.note(AuditRow { id, at: now, kind, actor, note }).await?;
+                }
+                Lapse::Unknown
+            }
             Some(ClaimAnswer::Refused(Refusal::InProgress { lease_left, .. })) => {
                 Lapse::Held { lease_left }
             }

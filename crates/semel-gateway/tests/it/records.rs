@@ -162,6 +162,53 @@ async fn a_lost_intent_is_resolved_as_done_and_replays_what_was_said() {
 }
 
 #[tokio::test]
+async fn a_status_that_says_enough_is_replayed_without_a_body() {
+    let mut bench = Bench::new();
+    for (key, said, status) in [
+        ("a", ["--failed", "--status", "402"], 402),
+        ("b", ["--done", "--status", "204"], 204),
+        ("c", ["--done", "--status", "304"], 304),
+    ] {
+        bench.held(key, OVER).await;
+        assert_eq!(bench.resolve(key, &said).code, 0);
+        let ClaimAnswer::Replay(record) = bench.claim(key, b"pay 10", DAY).await else {
+            panic!("no replay")
+        };
+        let outcome = record.outcome.unwrap();
+        assert_eq!((outcome.status, outcome.body), (status, Body::Kept(Vec::new().into())));
+    }
+    bench.held("d", OVER).await;
+    assert_eq!(bench.resolve("d", &["--done", "--status", "201"]).code, 0);
+    let ClaimAnswer::Replay(record) = bench.claim("d", b"pay 10", DAY).await else {
+        panic!("no replay")
+    };
+    assert_eq!(record.outcome.unwrap().body, Body::NotKept);
+}
+
+#[tokio::test]
+async fn a_status_that_contradicts_the_verdict_is_refused() {
+    let mut bench = Bench::new();
+    bench.held("a", OVER).await;
+    bench.resolve("a", &["--failed", "--status", "201"]).ends(2, "--failed has 400 to 599");
+    bench.resolve("a", &["--done", "--status", "500"]).ends(2, "--done has 200 to 399");
+    let body = ["--done", "--status", "204", "--body", "x"];
+    bench.resolve("a", &body).ends(2, "an answer of 204 has no body");
+    assert_eq!(bench.state("a").await, State::Running);
+}
+
+#[tokio::test]
+async fn nothing_is_changed_unasked_where_nobody_can_be_asked() {
+    let mut bench = Bench::new();
+    bench.held("a", OVER).await;
+    let note = ["payments.create", "a", "--note", "looked"];
+    for verb in [&["resolve", "--done"][..], &["release", "--force"]] {
+        let all: Vec<_> = verb.iter().chain(&note).copied().collect();
+        bench.records(&all).ends(2, "no terminal, so nobody can be asked: say --yes");
+        assert_eq!(bench.state("a").await, State::Running);
+    }
+}
+
+#[tokio::test]
 async fn a_resolution_can_be_repeated_by_its_id_and_not_by_another() {
     let mut bench = Bench::new();
     bench.held("a", OVER).await;
@@ -215,8 +262,11 @@ async fn a_holder_that_comes_back_after_a_resolution_is_kept_as_a_conflict() {
 async fn a_holder_that_comes_back_before_a_resolution_is_the_truth() {
     let mut bench = Bench::new();
     let permit = bench.held("a", OVER).await;
-    let lapsed = bench.records(&["lapse", "payments.create", "a"]);
+    let lapsed = bench.records(&["lapse", "payments.create", "a", "--note", "the pod is gone"]);
     assert!(lapsed.code == 0 && lapsed.out.contains("can be resolved"), "{lapsed:?}");
+    let audit = &bench.records(&["--json", "audit", "payments.create", "a"]).json()["audit"][0];
+    assert_eq!((&audit["kind"], &audit["actor"]), (&"lapse".into(), &"ada".into()));
+    assert_eq!(audit["note"], "the pod is gone");
     assert_eq!(bench.complete(permit).await, Completed::Stored);
     bench.resolve("a", &["--not-done", "--force"]).ends(1, "the record is done");
 }

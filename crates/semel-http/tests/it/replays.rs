@@ -253,6 +253,20 @@ async fn an_answer_over_the_cap_is_sent_whole_and_not_kept() {
 }
 
 #[tokio::test]
+async fn a_final_failure_that_was_not_kept_is_not_told_as_done() {
+    let answer = || (StatusCode::PAYMENT_REQUIRED, vec![b'x'; 5000]);
+    let server = serving(payments().outcome_max(4999), answer).await;
+    assert_eq!(server.send(&pay()).await.status, 402);
+    let again = server.send(&pay()).await;
+    assert_eq!((again.status, again.code().as_str()), (410, "outcome-not-kept"));
+    let document = again.document();
+    assert_eq!(document["kept_status"], 402);
+    let detail = document["detail"].as_str().unwrap();
+    assert!(detail.contains("ended in a final failure"), "{detail}");
+    assert_eq!(server.ledger.rows(), 1);
+}
+
+#[tokio::test]
 async fn an_event_stream_and_a_body_that_does_not_end_are_done_on_the_head() {
     for media_type in ["text/event-stream; charset=utf-8", "text/plain"] {
         let gate = Gate::shut();

@@ -175,9 +175,8 @@ pub async fn the_audit_comes_newest_first(on: Fresh) {
 
 /// An audit row comes back as it was written.
 pub async fn an_audit_row_comes_back_whole(on: Fresh) {
-    for (n, kind) in
-        [AuditKind::Conflict, AuditKind::Release, AuditKind::Resolve].into_iter().enumerate()
-    {
+    let kinds = [AuditKind::Conflict, AuditKind::Lapse, AuditKind::Release, AuditKind::Resolve];
+    for (n, kind) in kinds.into_iter().enumerate() {
         let key = format!("k{n}");
         let row = AuditRow {
             id: id(&key).narrowed([7; 32]),

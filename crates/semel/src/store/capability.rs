@@ -144,6 +144,8 @@ pub struct Counts {
 pub enum AuditKind {
     /// A completion met an ended permit: an effect may have happened twice.
     Conflict,
+    /// An operator said that a holder whose lease was over is lost.
+    Lapse,
     /// An operator or reconciler gave an intent back.
     Release,
     /// An operator or reconciler resolved an unknown intent.
@@ -156,6 +158,7 @@ impl AuditKind {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Conflict => "conflict",
+            Self::Lapse => "lapse",
             Self::Release => "release",
             Self::Resolve => "resolve",
         }
@@ -164,7 +167,9 @@ impl AuditKind {
     /// Returns the kind that a word names.
     #[must_use]
     pub fn from_word(word: &str) -> Option<Self> {
-        [Self::Conflict, Self::Release, Self::Resolve].into_iter().find(|k| k.as_str() == word)
+        [Self::Conflict, Self::Lapse, Self::Release, Self::Resolve]
+            .into_iter()
+            .find(|k| k.as_str() == word)
     }
 }
 

@@ -26,13 +26,20 @@ use crate::{
 
 /// Who does it, and why: kept in the audit.
 #[derive(Args, Debug)]
-struct Who {
+struct Signed {
     /// Who does it
     #[arg(long, env = "USER", value_parser = bounded::<255>)]
     actor: String,
     /// Why: kept in the audit
     #[arg(long, value_parser = bounded::<1000>)]
     note: String,
+}
+
+/// Who does it, and whether they are asked first.
+#[derive(Args, Debug)]
+struct Who {
+    #[command(flatten)]
+    signed: Signed,
     /// Does not ask before it changes anything
     #[arg(long, short)]
     yes: bool,
@@ -45,17 +52,29 @@ fn bounded<const MAX: usize>(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-impl Who {
+impl Signed {
     fn actor(&self) -> Actor {
         Actor { name: self.actor.as_str().into(), note: self.note.as_str().into() }
     }
+}
 
-    /// Shows what was seen, and asks where somebody can answer.
+impl Who {
+    /// Refuses to begin where nobody said yes and nobody can be asked.
+    fn can_answer(&self) -> Result<(), Failure> {
+        if self.yes || io::stdin().is_terminal() {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "the standard input is no terminal, so nobody can be asked: say --yes; nothing was changed",
+        ))
+    }
+
+    /// Shows what was seen, and asks.
     fn confirm(&self, desk: &Desk, seen: &Seen, what: &str) -> Result<(), Failure> {
         if !desk.json {
             say(&table::pairs(view::lines(&seen.record, seen.now)))?;
         }
-        if self.yes || !io::stdin().is_terminal() {
+        if self.yes {
             return Ok(());
         }
         eprint!("\n{what} [y/N] ");
@@ -74,11 +93,13 @@ impl Who {
 pub(super) struct Lapse {
     #[command(flatten)]
     which: Which,
+    #[command(flatten)]
+    signed: Signed,
 }
 
 impl Lapse {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
-        let seen = lapsed(desk, self.which.find(desk).await?).await?;
+        let seen = lapsed(desk, self.which.find(desk).await?, Some(self.signed.actor())).await?;
         if seen.record.state != State::Unknown {
             let state = seen.record.state;
             return Err(Failure::refused(format!("the record is {state}; nothing was changed")));
@@ -87,12 +108,13 @@ impl Lapse {
     }
 }
 
-/// Reads again after a running record whose lease is over has become unknown.
-async fn lapsed(desk: &Desk, seen: Seen) -> Result<Seen, Failure> {
+/// Reads again after a running record whose lease is over has become unknown. Without an actor it is
+/// the first half of a change that is written to the audit itself.
+async fn lapsed(desk: &Desk, seen: Seen, actor: Option<Actor>) -> Result<Seen, Failure> {
     if seen.record.state != State::Running {
         return Ok(seen);
     }
-    if let records::Lapse::Held { lease_left } = desk.records.lapse(&seen).await? {
+    if let records::Lapse::Held { lease_left } = desk.records.lapse(&seen, actor).await? {
         return Err(Failure::refused(format!(
             "a holder may still be working: its lease runs for another {}; nothing was changed",
             written(lease_left)
@@ -124,16 +146,17 @@ pub(super) struct Resolve {
 
 impl Resolve {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        self.who.can_answer()?;
         let id = self.id.unwrap_or_else(|| desk.records.new_id());
         let verdict = self.said.verdict()?;
-        let seen = lapsed(desk, self.which.find(desk).await?).await?;
+        let seen = lapsed(desk, self.which.find(desk).await?, None).await?;
         let repeat = seen.record.resolved_by == Some(id);
         if !repeat {
             unchanged(&seen, self.fence)?;
             self.who.confirm(desk, &seen, &format!("Resolve as {}?", verdict.as_str()))?;
         }
         let policy = desk.policy(&seen.record.id.scope.operation);
-        let actor = self.who.actor();
+        let actor = self.who.signed.actor();
         let resolution =
             desk.records.resolve(&seen, id, verdict.clone(), self.force, &policy, actor).await?;
         let done = format!("resolved as {}", verdict.as_str());
@@ -192,10 +215,12 @@ pub(super) struct Release {
 
 impl Release {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        self.who.can_answer()?;
         let seen = self.which.find(desk).await?;
         self.who.confirm(desk, &seen, "Give the intent back?")?;
         let policy = desk.policy(&seen.record.id.scope.operation);
-        let released = desk.records.release(&seen, self.force, &policy, self.who.actor()).await?;
+        let released =
+            desk.records.release(&seen, self.force, &policy, self.who.signed.actor()).await?;
         match released {
             records::Release::Stored => {
                 let done = "given back: the next request with the same content runs";

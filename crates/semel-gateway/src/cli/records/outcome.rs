@@ -12,11 +12,12 @@ use crate::cli::exit::Failure;
 pub(super) struct Said {
     #[command(flatten)]
     which: WhichVerdict,
-    /// The status that a retry gets; 200 for --done unless said
+    /// The status that a retry gets: 200 to 399 for --done, 200 unless said; 400 to 599 for --failed
     #[arg(long, value_parser = clap::value_parser!(u16).range(200..=599), conflicts_with = "not_done")]
     status: Option<u16>,
-    /// The body that a retry gets: a text, or @FILE. Without it a retry is told that the answer was
-    /// not kept, and gets the pointer
+    /// The body that a retry gets: a text, or @FILE. Without it a status that says enough by itself
+    /// (204, 205, 304 and every 4xx) is replayed with no body; for another a retry is told that the
+    /// answer was not kept, and gets the pointer
     #[arg(long, value_name = "TEXT|@FILE", conflicts_with = "not_done")]
     body: Option<String>,
     /// The media type of the body
@@ -51,6 +52,20 @@ impl Said {
             return Ok(Verdict::NotDone { new_incarnation: self.new_incarnation });
         }
         let failed = self.which.failed;
+        match (failed, self.status) {
+            (false, Some(status @ 400..)) => {
+                return Err(Failure::usage(format!(
+                    "--status {status} says that it failed, and --done has 200 to 399; say --failed, or \
+                 --not-done if nothing happened"
+                )));
+            }
+            (true, Some(status @ ..400)) => {
+                return Err(Failure::usage(format!(
+                    "--status {status} says that it was done, and --failed has 400 to 599; say --done"
+                )));
+            }
+            _ => {}
+        }
         let outcome = self.outcome()?;
         Ok(if failed { Verdict::Failed(outcome) } else { Verdict::Done(outcome) })
     }
@@ -58,6 +73,12 @@ impl Said {
     fn outcome(self) -> Result<Outcome, Failure> {
         let status = self.status.unwrap_or(200);
         let mut outcome = match &self.body {
+            Some(_) if is_bodiless(status) => {
+                return Err(Failure::usage(format!("an answer of {status} has no body")));
+            }
+            None if is_bodiless(status) || (400..500).contains(&status) => {
+                Outcome::new(status, Vec::new())
+            }
             None => Outcome::without_body(status),
             Some(text) => {
                 let body = match text.strip_prefix('@') {
@@ -80,6 +101,11 @@ impl Said {
             None => Ok(outcome),
         }
     }
+}
+
+/// Says whether an answer of this status has no body.
+const fn is_bodiless(status: u16) -> bool {
+    matches!(status, 204 | 205 | 304)
 }
 
 fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {

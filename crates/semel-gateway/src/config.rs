@@ -126,7 +126,7 @@ settings! {
 settings! {
     /// The endpoint that is asked before anything that comes from the store is sent. It gets a GET with the headers of the request; 2xx allows, 401 and 403 are passed on, and any other answer is a 503.
     pub struct ReplayAuthAsk {
-        /// The endpoint.
+        /// The endpoint: `http` or `https`, a host, perhaps a port and a path. A user, a query and a fragment are refused.
         url: Url,
         /// How long it may take altogether.
         wait: Duration = "5s",

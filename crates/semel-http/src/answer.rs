@@ -33,6 +33,7 @@ impl Answer {
 /// Counts what the engine cannot see.
 #[derive(Debug)]
 pub(crate) struct Counters {
+    missed: AtomicU64,
     problems: Vec<AtomicU64>,
     unprotected: AtomicU64,
 }
@@ -40,7 +41,7 @@ pub(crate) struct Counters {
 impl Default for Counters {
     fn default() -> Self {
         let problems = Code::ALL.iter().map(|_| AtomicU64::new(0)).collect();
-        Self { problems, unprotected: AtomicU64::new(0) }
+        Self { missed: AtomicU64::new(0), problems, unprotected: AtomicU64::new(0) }
     }
 }
 
@@ -61,10 +62,14 @@ impl Counters {
         }
     }
 
+    pub(crate) fn missed(&self) {
+        self.missed.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn stats(&self) -> HttpStats {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let problems = Code::ALL.iter().copied().zip(self.problems.iter().map(load)).collect();
-        HttpStats { problems, unprotected: load(&self.unprotected) }
+        HttpStats { missed: load(&self.missed), problems, unprotected: load(&self.unprotected) }
     }
 }
 
@@ -72,6 +77,9 @@ impl Counters {
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct HttpStats {
+    /// Requests with a key that passed without protection, since their path is only almost an
+    /// operation's; `semel::telemetry::HTTP_MISSED`.
+    pub missed: u64,
     /// Problem documents sent, by code; `semel::telemetry::HTTP_PROBLEMS`.
     pub problems: Vec<(Code, u64)>,
     /// Requests that ran without protection; `semel::telemetry::HTTP_UNPROTECTED`.

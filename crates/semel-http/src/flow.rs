@@ -23,6 +23,7 @@ use crate::{
     body::{self, Budget, Expected, Share},
     command::Asked,
     cors, header, instant,
+    near::{self, Misses},
     operation::{Away, InProgress, Late, Mismatch, Operation},
     prefer::Prefer,
     problem::{Code, Problem},
@@ -44,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) tasks: TaskTracker,
     pub(crate) budget: Budget,
     pub(crate) counters: Counters,
+    pub(crate) misses: Misses,
     pub(crate) outcome_max: usize,
     pub(crate) trust_effect_header: bool,
     pub(crate) expose_headers: bool,
@@ -65,6 +67,9 @@ impl Shared {
             return Sorted::Status;
         }
         let found = self.operations.find(request.method(), request.uri().path());
+        if found.is_none() {
+            self.look_for_miss(request);
+        }
         let Some(matched) = found.filter(|_| !cors::is_preflight(request)) else {
             return Sorted::Pass;
         };
@@ -75,6 +80,15 @@ impl Shared {
                 Problem::new(Code::Upgrade).detail("what follows an upgrade cannot be replayed"),
             ),
             Ok(Some(key)) => Sorted::Keyed(Arc::clone(matched.operation), key),
+        }
+    }
+
+    /// Counts and logs a request that carries a key and almost belongs to an operation.
+    fn look_for_miss(&self, request: &Request<Body>) {
+        let (method, path) = (request.method(), request.uri().path());
+        if let Some(missed) = near::missed(&self.operations, method, path, request.headers()) {
+            self.counters.missed();
+            self.misses.warn(missed, &*self.clock);
         }
     }
 

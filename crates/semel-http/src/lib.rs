@@ -81,6 +81,7 @@ mod gather;
 pub mod header;
 mod instant;
 pub mod layer;
+mod near;
 pub mod operation;
 mod outlive;
 mod prefer;

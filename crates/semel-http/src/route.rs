@@ -160,6 +160,14 @@ impl Operations {
         self.all.iter().map(|operation| &**operation)
     }
 
+    /// Finds the operation of a path whose segments are written plainly, as small letters.
+    pub(crate) fn near(&self, method: &Method, plain: &[String]) -> Option<&Operation> {
+        let mut routes = self.routes.iter();
+        let route =
+            routes.find(|route| route.method == *method && route.template.is_near(plain))?;
+        Some(&self.all[route.at])
+    }
+
     fn add(&mut self, new: Route) -> Result<(), RouteError> {
         let clash = self.routes.iter().find(|route| {
             route.method == new.method && route.template.is_ambiguous_with(&new.template)
@@ -239,6 +247,29 @@ impl Template {
                 Segment::Literal(text) if **text == *part => {}
                 Segment::Literal(text) if part.contains('%') && **text == *decoded(part) => {}
                 Segment::Literal(_) => return false,
+            }
+        }
+        parts.next().is_none()
+    }
+
+    /// Says whether it would match, were it written as plainly as the path.
+    fn is_near(&self, plain: &[String]) -> bool {
+        let is_slash =
+            |segment: &Segment| matches!(segment, Segment::Literal(text) if text.is_empty());
+        let own = match self.segments.as_slice() {
+            [own @ .., last] if is_slash(last) => own,
+            own => own,
+        };
+        let mut parts = plain.iter();
+        for segment in own {
+            let fits = match (segment, parts.next()) {
+                (Segment::Rest, part) => return part.is_some(),
+                (_, None) => false,
+                (Segment::One, Some(part)) => !part.is_empty(),
+                (Segment::Literal(text), Some(part)) => text.eq_ignore_ascii_case(part),
+            };
+            if !fits {
+                return false;
             }
         }
         parts.next().is_none()

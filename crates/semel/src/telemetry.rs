@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Requests with a key that an HTTP layer let pass, since their path is only almost an operation's.
+pub const HTTP_MISSED: &str = "semel_http_missed_total";
+
 /// Problem documents that an HTTP layer sent, with the label `code`.
 pub const HTTP_PROBLEMS: &str = "semel_http_problems_total";
 

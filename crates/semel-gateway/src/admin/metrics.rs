@@ -26,6 +26,7 @@ pub(super) async fn answer(shared: &Shared) -> Response<Body> {
         let label = format!("code=\"{}\"", code.as_str());
         page.line("counter", telemetry::HTTP_PROBLEMS, &label, *value);
     }
+    page.line("counter", telemetry::HTTP_MISSED, "", http.missed);
     page.line("counter", telemetry::HTTP_UNPROTECTED, "", http.unprotected);
     if let Some(counts) = counts(shared).await {
         page.records(&counts);

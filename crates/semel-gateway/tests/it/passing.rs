@@ -264,6 +264,19 @@ async fn operations_and_prefixes_decide_the_upstream() {
     assert_eq!(one.seen.requests().len(), 1);
 }
 
+/// The upstream may know it as the operation.
+#[tokio::test]
+async fn a_request_with_a_key_that_narrowly_misses_its_operation_is_counted() {
+    let upstream = Upstream::counting().await;
+    let gateway = Served::before(&upstream.url()).await;
+    for target in ["/Pay", "/pay/", "/pay;v=1", "/pay%20", "/other"] {
+        let line = format!("POST {target}");
+        assert_eq!(gateway.send(&line, &[("idempotency-key", "k")], "").await.status(), 201);
+    }
+    gateway.send("POST /Pay", &[], "").await;
+    assert_eq!(gateway.metric("semel_http_missed_total").await, 4);
+}
+
 #[tokio::test]
 async fn a_head_that_can_be_read_in_two_ways_is_refused() {
     let upstream = Upstream::counting().await;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
-use semel::{StoreError, StoreErrorKind};
+use semel::{Clock, StoreError, StoreErrorKind, SystemClock};
 
 use crate::error::{self, damaged, driver, invalid};
 
@@ -56,8 +56,7 @@ impl Setting {
         if check_whole {
             quick_check(&conn, &self.path)?;
         }
-        let mode: String =
-            conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)).map_err(said)?;
+        let mode = self.log_ahead(&conn).map_err(said)?;
         if mode != "wal" {
             let message =
                 "the file system does not offer what a write-ahead log needs; use a local disk";
@@ -65,6 +64,23 @@ impl Setting {
         }
         self.tune(&conn).map_err(said)?;
         Ok(conn)
+    }
+
+    /// Asks for a write-ahead log and returns the mode that the file has then.
+    ///
+    /// Of several that change a new file at once SQLite refuses all but one straight away, since they
+    /// would wait for each other; what it waits for otherwise is not waited for here a second time.
+    fn log_ahead(&self, conn: &Connection) -> rusqlite::Result<String> {
+        let clock = SystemClock::new();
+        let until = clock.monotonic().after(self.busy_wait);
+        loop {
+            match conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0)) {
+                Err(refused) if error::is_busy(&refused) && clock.monotonic() < until => {
+                    std::thread::park_timeout(Duration::from_millis(2));
+                }
+                answered => return answered,
+            }
+        }
     }
 
     fn tune(&self, conn: &Connection) -> rusqlite::Result<()> {

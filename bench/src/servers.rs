@@ -25,9 +25,18 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// Asks it to end, since nginx killed outright leaves its workers behind, and kills it if it does
+    /// not.
     fn drop(&mut self) {
-        // It may have ended by itself; either way it is reaped.
-        drop(self.child.kill());
+        drop(Command::new("kill").arg(self.child.id().to_string()).status());
+        let until = Instant::now() + Duration::from_secs(5);
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > until {
+                drop(self.child.kill());
+                break;
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
         drop(self.child.wait());
     }
 }

@@ -12,6 +12,7 @@
 //! | [`record`], [`outcome`] | what is kept |
 //! | [`decide`] | the pure decision and every transition |
 //! | [`policy`], [`horizon`] | what holds for an operation, and for how long |
+//! | [`permit`] | the proof of a claim as text |
 //! | [`store`] | where records live; the reference store |
 //! | [`engine`] | the loop around a store |
 //! | [`codec`] | the bytes at rest |
@@ -33,6 +34,7 @@ pub mod fingerprint;
 pub mod horizon;
 pub mod key;
 pub mod outcome;
+pub mod permit;
 pub mod policy;
 pub mod record;
 pub mod store;

@@ -1,0 +1,8 @@
+-- Makes the schema and the table of what was applied to it.
+CREATE SCHEMA IF NOT EXISTS "semel";
+CREATE TABLE IF NOT EXISTS semel.migration (
+    version bigint PRIMARY KEY,
+    name text NOT NULL,
+    digest bytea NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);

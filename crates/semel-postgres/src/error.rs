@@ -1,0 +1,114 @@
+//! What the drivers say, turned into what the caller does next. The only match on SQLSTATEs.
+
+use std::error::Error as StdError;
+
+use semel::{StoreError, StoreErrorKind as Kind, codec::CodecError};
+use thiserror::Error as ThisError;
+
+/// What a statement met.
+#[derive(Debug, ThisError)]
+pub(crate) enum Fault {
+    /// A kept outcome cannot be read.
+    #[error(transparent)]
+    Outcome(#[from] CodecError),
+    /// The driver of Semel's own connections failed.
+    #[error(transparent)]
+    Postgres(#[from] tokio_postgres::Error),
+    /// Anything that is already said in full.
+    #[error(transparent)]
+    Said(#[from] StoreError),
+    /// The driver of the caller's transaction failed.
+    #[cfg(feature = "sqlx")]
+    #[error(transparent)]
+    Sqlx(#[from] sqlx::Error),
+}
+
+impl Fault {
+    /// The server's own code for what happened, if the server said anything.
+    pub(crate) fn sqlstate(&self) -> Option<String> {
+        match self {
+            Self::Postgres(error) => error.code().map(|code| code.code().to_owned()),
+            #[cfg(feature = "sqlx")]
+            Self::Sqlx(error) => {
+                error.as_database_error().and_then(|error| error.code()).map(Into::into)
+            }
+            Self::Outcome(_) | Self::Said(_) => None,
+        }
+    }
+
+    /// Whether another transaction won: this one did nothing, and a new one decides anew.
+    pub(crate) fn lost_race(&self) -> bool {
+        matches!(self.sqlstate().as_deref(), Some("40001" | "40P01" | "23505"))
+    }
+}
+
+impl From<Fault> for StoreError {
+    fn from(fault: Fault) -> Self {
+        let sqlstate = fault.sqlstate();
+        match fault {
+            Fault::Outcome(error) => outcome(error),
+            Fault::Said(error) => error,
+            Fault::Postgres(error) => server(sqlstate.as_deref(), error),
+            #[cfg(feature = "sqlx")]
+            Fault::Sqlx(error) => server(sqlstate.as_deref(), error),
+        }
+    }
+}
+
+fn server(sqlstate: Option<&str>, error: impl StdError + Send + Sync + 'static) -> StoreError {
+    let (kind, message) = told(sqlstate);
+    StoreError::new(kind, message).with_source(error)
+}
+
+/// Says what the caller does about a code of the server, as listed in appendix A of PostgreSQL's
+/// manual.
+fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
+    let Some(code) = sqlstate else {
+        return (Kind::Unavailable, "the server did not answer; ask again by the same token");
+    };
+    match code {
+        "23505" | "40001" | "40P01" => {
+            (Kind::Busy, "another transaction won; begin a new transaction and try again")
+        }
+        "55P03" => (Kind::Busy, "a lock was not free in time; try again"),
+        "57014" => (Kind::Busy, "the statement was cancelled or took too long; try again"),
+        "25006" => (
+            Kind::ReadOnly,
+            "the server can only be read; connect to the primary (target_session_attrs=read-write)",
+        ),
+        "42501" => {
+            (Kind::ReadOnly, "the role may not use Semel's schema; grant it what roles.sql lists")
+        }
+        "3F000" | "42P01" | "42703" | "42704" | "42883" => {
+            (Kind::Version, "the schema lacks something; migrate it with semel migrate")
+        }
+        "53100" => (Kind::Full, "the server's disk is full; make room"),
+        "XX001" | "XX002" => (Kind::Damaged, "the server says that data is damaged; restore it"),
+        _ if code.starts_with("SM") => (Kind::Invalid, "Semel's schema refused the statement"),
+        _ if code.starts_with("22") || code.starts_with("23") => {
+            (Kind::Invalid, "the server refused a value")
+        }
+        _ => (Kind::Unavailable, "the server could not do it; ask again by the same token"),
+    }
+}
+
+fn outcome(error: CodecError) -> StoreError {
+    match error {
+        CodecError::Version(_) => StoreError::new(
+            Kind::Version,
+            "a kept outcome was written by a newer version; upgrade semel",
+        ),
+        _ => damaged("a kept outcome is damaged; restore a backup"),
+    }
+    .with_source(error)
+}
+
+/// The caller broke a bound.
+pub(crate) fn invalid(message: &'static str) -> StoreError {
+    StoreError::new(Kind::Invalid, message)
+}
+
+/// What is stored is not what this version writes.
+pub(crate) fn damaged(message: &'static str) -> StoreError {
+    StoreError::new(Kind::Damaged, message)
+}

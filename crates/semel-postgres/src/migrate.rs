@@ -1,0 +1,96 @@
+//! The schema's versions, and the way from one to the next: forward only, while others work.
+
+use semel::{Fingerprint, StoreError, StoreErrorKind};
+use tokio_postgres::Client;
+
+use crate::{
+    error::{Fault, damaged},
+    queries::Statements,
+    schema::Schema,
+    value::Cells,
+};
+
+struct Migration {
+    name: &'static str,
+    text: &'static str,
+}
+
+/// In order; the first is version 1. What was once released is never edited.
+const MIGRATIONS: &[Migration] =
+    &[Migration { name: "0001_records", text: include_str!("../migrations/0001_records.sql") }];
+
+/// The schema that this version of the crate reads and writes.
+pub(crate) fn current() -> u32 {
+    u32::try_from(MIGRATIONS.len()).unwrap_or(u32::MAX)
+}
+
+/// Refuses a schema that this version cannot work with. A newer one is fine for as long as it says
+/// so by the oldest version that it bears: two versions of Semel then work side by side.
+pub(crate) fn admit(schema: u32, oldest: u32) -> Result<(), StoreError> {
+    if schema >= current() && oldest <= current() {
+        return Ok(());
+    }
+    let todo = if schema > current() { "upgrade semel" } else { "run semel migrate" };
+    let message = format!(
+        "the database has schema {schema}, this version of semel works with {}; {todo}",
+        current()
+    );
+    Err(StoreError::new(StoreErrorKind::Version, message))
+}
+
+/// Reads which schema a database has; 0 if it has none.
+pub(crate) async fn version(client: &Client, statements: &Statements) -> Result<u32, Fault> {
+    let exists = client.query_typed(&*statements.migration_exists, &[]).await?;
+    if exists.first().map(|row| row.truth(0)).transpose()?.flatten() != Some(true) {
+        return Ok(0);
+    }
+    let mut last = 0;
+    for row in client.query_typed(&*statements.migration_list, &[]).await? {
+        let version = row.bigint(0)?.and_then(|version| u32::try_from(version).ok());
+        last = version.ok_or_else(|| damaged("a migration has no version; restore a backup"))?;
+        let known =
+            usize::try_from(last).ok().and_then(|version| MIGRATIONS.get(version.checked_sub(1)?));
+        let digest = row.bytes(1)?.unwrap_or_default();
+        if known.is_some_and(|migration| checksum(migration.text) != *digest) {
+            let message = format!(
+                "migration {last} was applied from another text; use the build that made the schema"
+            );
+            return Err(StoreError::new(StoreErrorKind::Version, message).into());
+        }
+    }
+    Ok(last)
+}
+
+/// Applies what is missing, all in one transaction, and returns the version before.
+pub(crate) async fn migrate(
+    client: &mut Client,
+    schema: &Schema,
+    statements: &Statements,
+) -> Result<u32, Fault> {
+    let before = version(client, statements).await?;
+    if before >= current() {
+        return Ok(before);
+    }
+    let transaction = client.transaction().await?;
+    // Other processes may be at it too: what is missing is read again under the lock.
+    transaction.batch_execute(&statements.migration_lock).await?;
+    let before = version(transaction.client(), statements).await?;
+    transaction.batch_execute(&statements.migration_create).await?;
+    for (version, migration) in (1_u32..).zip(MIGRATIONS).filter(|(version, _)| *version > before) {
+        transaction.batch_execute(&schema.put_into(migration.text)).await?;
+        let digest = checksum(migration.text);
+        let values = [
+            crate::value::Value::Bigint(Some(i64::from(version))),
+            crate::value::Value::Text(Some(migration.name)),
+            crate::value::Value::Bytes(Some(&digest)),
+        ];
+        crate::value::execute(&transaction, &statements.migration_apply, &values).await?;
+        tracing::info!(version, name = migration.name, "migrated the store");
+    }
+    transaction.commit().await?;
+    Ok(before)
+}
+
+fn checksum(text: &str) -> [u8; 32] {
+    *Fingerprint::of_bytes(text.as_bytes()).digest()
+}

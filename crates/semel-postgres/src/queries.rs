@@ -1,0 +1,33 @@
+//! The table of statements. One statement, one file, runnable by hand on the schema `semel`; the name
+//! of the schema is put in once, when a store is built.
+
+use crate::schema::Schema;
+
+macro_rules! statements {
+    ($($name:ident => $file:literal,)*) => {
+        /// Every statement, on one schema.
+        #[derive(Debug)]
+        pub(crate) struct Statements {
+            $(pub(crate) $name: Box<str>,)*
+        }
+
+        impl Statements {
+            /// Puts the name of the schema in.
+            pub(crate) fn new(schema: &Schema) -> Self {
+                Self { $($name: schema.put_into(include_str!($file)),)* }
+            }
+        }
+    };
+}
+
+statements! {
+    meta_read => "../sql/meta/read.sql",
+    migration_apply => "../sql/migration/apply.sql",
+    migration_create => "../sql/migration/create.sql",
+    migration_exists => "../sql/migration/exists.sql",
+    migration_list => "../sql/migration/list.sql",
+    migration_lock => "../sql/migration/lock.sql",
+    record_insert => "../sql/record/insert.sql",
+    record_read => "../sql/record/read.sql",
+    record_write => "../sql/record/write.sql",
+}

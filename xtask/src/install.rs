@@ -1,6 +1,8 @@
 //! Installs what tasks need and the machine lacks. What is needed, and why, is data: the rows below and tools.txt.
 
-use std::path::PathBuf;
+pub(crate) mod servers;
+
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -49,6 +51,12 @@ pub(crate) const WRK: Program = Program {
     why: "it makes the load that the benches measure under",
 };
 
+/// Makes sure that everything is there that a test starts.
+pub(crate) fn for_tests() -> Result<()> {
+    programs(&[&CURL])?;
+    servers::run()
+}
+
 /// Makes sure that every program is there; installs Debian packages when it may.
 pub(crate) fn programs(needed: &[&Program]) -> Result<()> {
     let missing: Vec<_> = needed.iter().filter(|program| !shell::on_path(program.name)).collect();
@@ -62,15 +70,22 @@ pub(crate) fn programs(needed: &[&Program]) -> Result<()> {
 /// Where the tool `name` of tools.txt lies; installs all of them on first use.
 pub(crate) fn tool(name: &str) -> Result<PathBuf> {
     let home = shell::target().join("tools").join("python");
-    let wanted = shell::root().join("xtask").join("tools.txt");
-    let wanted_text = std::fs::read_to_string(&wanted).context("cannot read xtask/tools.txt")?;
+    wheels_of("tools.txt", &home)?;
+    Ok(home.join("bin").join(name))
+}
+
+/// Makes sure that the wheels of one list, a file beside this task, lie in the environment `home`.
+fn wheels_of(list: &str, home: &Path) -> Result<()> {
+    let wanted = shell::root().join("xtask").join(list);
+    let wanted_text = std::fs::read_to_string(&wanted)
+        .with_context(|| format!("cannot read {}", wanted.display()))?;
     let stamp = home.join("installed.txt");
     if std::fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted_text) {
-        println!("installing the tools of xtask/tools.txt into {}", home.display());
-        wheels(&home, &wanted)?;
+        println!("installing what xtask/{list} names into {}", home.display());
+        wheels(home, &wanted)?;
         std::fs::write(&stamp, wanted_text).context("cannot note what was installed")?;
     }
-    Ok(home.join("bin").join(name))
+    Ok(())
 }
 
 /// Where the npm package `name` lies; installs it on first use, without running anything of it.
@@ -104,7 +119,7 @@ pub(crate) fn component(name: &str) -> Result<()> {
     shell::show(shell::command("rustup", &["component", "add", component]))
 }
 
-fn wheels(home: &std::path::Path, wanted: &std::path::Path) -> Result<()> {
+fn wheels(home: &Path, wanted: &Path) -> Result<()> {
     programs(&[&PYTHON])?;
     let home_text = home.to_str().context("the target folder's name is not UTF-8")?;
     let wanted_text = wanted.to_str().context("the repository's path is not UTF-8")?;

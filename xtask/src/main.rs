@@ -42,6 +42,8 @@ enum Task {
     Deny,
     /// Run the code blocks of README.md and docs/
     DocsTest,
+    /// Install what tests need and this machine lacks, without running them
+    Install,
     /// Run every test of the workspace, installing what they need
     Test(test::Arguments),
     /// Check the rules of the house that no compiler knows
@@ -69,6 +71,7 @@ fn run() -> anyhow::Result<()> {
         Task::Ci(arguments) => ci::run(&arguments),
         Task::Deny => ci::deny(),
         Task::DocsTest => docs::run(),
+        Task::Install => install::for_tests(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Tidy => tidy::run(),
         Task::TryJsonServer(arguments) => try_json_server::run(&arguments),

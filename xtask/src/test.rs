@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
 
 /// Installs what tests need and runs them.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    install::programs(&[&install::CURL])?;
+    install::for_tests()?;
     let tally = watch(command(arguments))?;
     for name in &arguments.excuse {
         println!("excused on the command line: {name}");

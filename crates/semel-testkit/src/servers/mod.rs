@@ -1,9 +1,16 @@
 //! Servers that belong to one test: ports nobody else takes, and processes that end with it.
 
+mod patience;
 mod port;
+mod postgres;
 mod process;
+mod scratch;
+mod tools;
+mod user;
 
 pub use self::{
     port::free_port,
+    postgres::{Builder as PostgresBuilder, Major, Postgres},
     process::{Process, ProcessError},
+    tools::{Tools, tools},
 };

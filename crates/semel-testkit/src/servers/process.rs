@@ -1,11 +1,13 @@
 //! Child processes that cannot outlive the test.
 
 use std::{
-    fmt,
+    fmt, io,
     net::SocketAddr,
     os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, ExitStatus},
+    sync::{OnceLock, mpsc},
+    thread,
     time::Duration,
 };
 
@@ -37,9 +39,6 @@ impl std::error::Error for ProcessError {}
 
 /// A process in a group of its own. Dropping it kills the whole group; if the test itself is killed,
 /// the kernel kills the process.
-///
-/// The kernel watches the thread that started the process: start it from the test's own thread, not
-/// from one that ends earlier.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -54,7 +53,7 @@ impl Process {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(program.as_ref());
         with(&mut command);
-        let child = command.process_group(0).spawn();
+        let child = spawn_alone(command);
         let child = child.unwrap_or_else(|error| {
             panic!("{} does not start: {error}", program.as_ref().display())
         });
@@ -132,6 +131,30 @@ impl Process {
     }
 }
 
+/// Starts a process in a group of its own.
+///
+/// The kernel ends a process with the *thread* that started it, and a test's thread may end long
+/// before a server that tests share: all are started by one thread that lives as long as the tests.
+pub(super) fn spawn_alone(mut command: Command) -> io::Result<Child> {
+    type Order = (Command, mpsc::Sender<io::Result<Child>>);
+    static STARTER: OnceLock<mpsc::Sender<Order>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (orders, taken) = mpsc::channel::<Order>();
+        let start = move || {
+            for (mut command, answer) in taken {
+                drop(answer.send(command.spawn()));
+            }
+        };
+        let thread = thread::Builder::new().name("starter of processes".to_owned());
+        thread.spawn(start).expect("a thread starts");
+        orders
+    });
+    command.process_group(0);
+    let (answer, started) = mpsc::channel();
+    starter.send((command, answer)).expect("the starter lives as long as the process");
+    started.recv().expect("the starter answers every order")
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         if !self.ended {
@@ -183,19 +206,11 @@ mod tests {
         until_gone(&grandchild).await;
     }
 
-    #[tokio::test]
-    async fn a_process_ends_with_the_thread_that_started_it() {
-        let (keep, kept) = std::sync::mpsc::channel();
-        let starter = std::thread::spawn(move || {
-            let (process, _) = family();
-            keep.send(process).unwrap();
-        });
-        starter.join().unwrap();
-        let mut process = kept.recv().unwrap();
-        let status = process.until_ended(Duration::from_secs(20)).await.unwrap();
-        assert!(!status.success());
-        // The grandchild is of the group still.
-        process.signal("KILL");
+    #[test]
+    fn a_process_outlives_the_thread_that_started_it() {
+        let (mut process, grandchild) = thread::spawn(family).join().unwrap();
+        assert!(process.ended().is_none());
+        assert!(lives(&grandchild));
     }
 
     #[tokio::test]

@@ -1,0 +1,58 @@
+//! What a private server promises, seen through psql.
+
+use super::*;
+
+#[tokio::test]
+async fn every_major_answers_as_itself() {
+    for major in Major::ALL {
+        let server = Postgres::shared(major).await;
+        let number =
+            server.run_sql("SELECT current_setting('server_version_num')::int / 10000").await;
+        assert_eq!(number, major.number().to_string());
+    }
+}
+
+#[tokio::test]
+async fn tests_of_a_process_share_one_server_and_not_their_data() {
+    let (one, other) = tokio::join!(Postgres::shared(Major::V17), Postgres::shared(Major::V17));
+    assert_eq!(one.url(), other.url());
+    let url = one.database("shared_a").await;
+    assert_eq!(url, one.url_of("shared_a"));
+    one.try_sql("shared_a", "CREATE TABLE t ()").await.unwrap();
+    one.database("shared_b").await;
+    let error = one.try_sql("shared_b", "TABLE t").await.unwrap_err();
+    assert!(error.contains("does not exist"), "{error}");
+}
+
+#[tokio::test]
+async fn a_killed_server_comes_back_with_what_was_committed() {
+    let mut server = Postgres::builder(Major::V15).fsync(true).start().await;
+    server.run_sql("CREATE TABLE t (n int); INSERT INTO t SELECT generate_series(1, 1000)").await;
+    let address = server.address();
+    server.kill();
+    assert!(server.try_sql("postgres", "SELECT 1").await.is_err());
+    server.restart().await;
+    assert_eq!(server.address(), address);
+    assert_eq!(server.run_sql("SELECT count(*) FROM t").await, "1000");
+}
+
+#[tokio::test]
+async fn what_a_test_sets_outranks_the_defaults() {
+    let server = Postgres::builder(Major::V18);
+    let server =
+        server.setting("max_connections", "17").setting("application_name", "it's").start();
+    let settings = "SELECT current_setting('max_connections'), current_setting('fsync')";
+    assert_eq!(server.await.run_sql(settings).await, "17|off");
+}
+
+#[tokio::test]
+async fn a_paused_server_answers_after_it_resumes() {
+    let server = Postgres::start(Major::V17).await;
+    server.pause();
+    let mut asked = std::pin::pin!(server.run_sql("SELECT 1"));
+    // Frozen, it cannot answer however long one waits: this long is enough for one that is not.
+    let early = tokio::time::timeout(std::time::Duration::from_millis(200), &mut asked).await;
+    assert!(early.is_err(), "a frozen server answered");
+    server.resume();
+    assert_eq!(asked.await, "1");
+}

@@ -4,13 +4,16 @@ use std::{
     collections::{HashMap, VecDeque},
     future::{Future, pending},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use async_trait::async_trait;
 use semel::{
-    IntentId, Permit, Store, StoreError, StoreErrorKind,
+    IntentId, Permit, Refusal, Store, StoreError, StoreErrorKind,
     decide::{Ask, Finish, ReleaseAsk, Resolution, ResolveAsk},
-    store::{Actor, Capabilities, Claimed, Completed, Reading, Released, Renew, Renewed},
+    store::{
+        Actor, Capabilities, ClaimAnswer, Claimed, Completed, Reading, Released, Renew, Renewed,
+    },
 };
 use tokio::sync::watch;
 
@@ -46,6 +49,9 @@ pub enum Fault {
     HangCall,
     /// The call is done, and an error says that the answer was lost.
     LoseAnswer,
+    /// A claim meets a lock that somebody's transaction holds, of which nobody can say more; other
+    /// verbs pass.
+    LockTaken,
     /// The call never arrives, and an error says that it may have.
     LoseCall,
     /// The call panics.
@@ -197,7 +203,15 @@ impl FaultyStore {
         verb: Verb,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        let fault = self.take(verb);
+        self.meet(self.take(verb), verb, call).await
+    }
+
+    async fn meet<T>(
+        &self,
+        fault: Fault,
+        verb: Verb,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
         match &fault {
             Fault::Delay(gate) => gate.pass().await,
             Fault::Fail(kind) => return Err(StoreError::new(*kind, "the script says so")),
@@ -224,6 +238,14 @@ fn lost() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "the script lost the call or its answer")
 }
 
+fn lock_taken() -> ClaimAnswer {
+    ClaimAnswer::Refused(Refusal::InProgress {
+        claimed_at: None,
+        lease_left: Duration::ZERO,
+        claimed_by: None,
+    })
+}
+
 #[async_trait]
 impl Store for FaultyStore {
     fn capabilities(&self) -> Capabilities {
@@ -231,7 +253,13 @@ impl Store for FaultyStore {
     }
 
     async fn claim(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
-        self.through(Verb::Claim, self.store.claim(asks)).await
+        match self.take(Verb::Claim) {
+            Fault::LockTaken => {
+                let now = self.store.read(Vec::new()).await?.now;
+                Ok(asks.iter().map(|_| Claimed { answer: lock_taken(), now }).collect())
+            }
+            fault => self.meet(fault, Verb::Claim, self.store.claim(asks)).await,
+        }
     }
 
     async fn renew(&self, renewals: Vec<Renew>) -> Result<Vec<Renewed>, StoreError> {

@@ -110,16 +110,28 @@ impl Engine {
                         }
                         continue;
                     };
-                    // The lease may be over before anybody can tell of it.
-                    let lease_over = self.now().after((*lease_left).max(Duration::from_millis(1)));
+                    let again = self.asks_again_at(*lease_left).min(wait_until);
                     tokio::select! {
                         () = woken => turn.mine = true,
-                        () = self.inner.clock.sleep_until(wait_until.min(lease_over)) => {}
+                        () = self.inner.clock.sleep_until(again) => {}
                         () = self.inner.closing.cancelled() => return Err(Error::Closed),
                     }
                 }
                 _ => return Ok(self.refused(refusal)),
             }
+        }
+    }
+
+    /// When a waiter claims again if nobody wakes it: the lease may be over before anybody can tell of
+    /// it. Where no lease is left, an open transaction has the key's lock: the poll tells of its end, and
+    /// meanwhile one claim per poll asks for all waiters.
+    fn asks_again_at(&self, lease_left: Duration) -> Monotonic {
+        if !lease_left.is_zero() {
+            return self.now().after(lease_left.max(Duration::from_millis(1)));
+        }
+        match self.inner.store.capabilities().shared {
+            true => Monotonic::from_start(Duration::MAX),
+            false => self.now().after(Duration::from_millis(50)),
         }
     }
 

@@ -256,3 +256,24 @@ async fn under_hold_a_waiter_is_told_unknown_at_the_end_of_the_lease() {
     let again = Arc::new(world).engine.begin(call("k", policy(OnLost::Rerun))).await.unwrap();
     assert_eq!(refused(again).code(), "unknown");
 }
+
+/// A transaction that holds the key has no lease that a waiter could wait out: one claim per poll asks
+/// for all of them, and not each of them again and again.
+#[tokio::test]
+async fn waiters_for_a_transaction_ask_once_per_poll() {
+    let world = World::shared();
+    world.store.always(Verb::Claim, Fault::LockTaken);
+    let waiters: Vec<_> = (0..200).map(|_| wait(&world.engine, OnLost::Hold)).collect();
+    all_wait(&world, 200).await;
+    let claims = world.store.calls(Verb::Claim);
+    for _ in 0..10 {
+        world.clock.run(Duration::from_millis(50)).await;
+    }
+    let more = world.store.calls(Verb::Claim) - claims;
+    assert!((1..=10).contains(&more), "{more} claims in ten polls");
+    world.store.heal();
+    world.clock.run(Duration::from_millis(50)).await;
+    world.settle().await;
+    assert_eq!(world.engine.stats().fresh, 1, "the one that is woken becomes the holder");
+    waiters.iter().for_each(JoinHandle::abort);
+}

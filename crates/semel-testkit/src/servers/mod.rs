@@ -5,6 +5,7 @@ mod port;
 mod postgres;
 mod process;
 mod scratch;
+mod tcp;
 mod tools;
 mod user;
 
@@ -12,5 +13,6 @@ pub use self::{
     port::free_port,
     postgres::{Builder as PostgresBuilder, Major, Postgres},
     process::{Process, ProcessError},
+    tcp::{Moment, TcpProxy, Towards, Trap},
     tools::{Tools, tools},
 };

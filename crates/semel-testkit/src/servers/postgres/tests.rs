@@ -1,6 +1,7 @@
 //! What a private server promises, seen through psql.
 
 use super::*;
+use crate::servers::TcpProxy;
 
 #[tokio::test]
 async fn every_major_answers_as_itself() {
@@ -55,4 +56,25 @@ async fn a_paused_server_answers_after_it_resumes() {
     assert!(early.is_err(), "a frozen server answered");
     server.resume();
     assert_eq!(asked.await, "1");
+}
+
+#[tokio::test]
+async fn a_commit_whose_reply_is_lost_has_happened_and_a_lost_commit_has_not() {
+    let server = Postgres::shared(Major::V18).await;
+    let url = server.database("lost_commit").await;
+    let proxy = TcpProxy::start(server.address()).await;
+    let through = proxy.through(&url);
+    server.try_sql("lost_commit", "CREATE TABLE t (n int)").await.unwrap();
+    let committing = |n: u32| {
+        let (major, url) = (server.major(), through.clone());
+        let statements = format!("BEGIN;\nINSERT INTO t VALUES ({n});\nCOMMIT;\n");
+        blocking(move || sql::run(major, &url, &statements))
+    };
+    let mut reply = proxy.swallow_replies_after("COMMIT");
+    assert!(committing(1).await.is_err());
+    reply.sprung().await;
+    let mut request = proxy.cut_before("COMMIT");
+    assert!(committing(2).await.is_err());
+    request.sprung().await;
+    assert_eq!(server.try_sql("lost_commit", "TABLE t").await.unwrap(), "1");
 }

@@ -234,7 +234,7 @@ impl FaultyStore {
     }
 }
 
-fn lost() -> StoreError {
+pub(crate) fn lost() -> StoreError {
     StoreError::new(StoreErrorKind::Unavailable, "the script lost the call or its answer")
 }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`conformance`](mod@conformance) | one function per promise that every store keeps, and the macro that stamps them |
 //! | [`clock`], [`entropy`] | time that moves by hand, chance that replays from a seed |
+//! | [`bridge`] | the open transaction of an application, as a holder sees it |
 //! | [`faults`] | a store that loses calls and answers by script |
 //! | [`history`] | what was done and what was acknowledged, and the checker over it |
 //! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
@@ -20,6 +21,7 @@
     reason = "a test kit fails by panicking, reads the clock for deadlines and starts tasks"
 )]
 
+pub mod bridge;
 pub mod clock;
 pub mod conformance;
 pub mod entropy;
@@ -30,6 +32,7 @@ pub mod servers;
 
 #[doc(inline)]
 pub use self::{
+    bridge::HeldBridge,
     clock::ManualClock,
     conformance::{Fresh, StoreUnderTest},
     entropy::SeededEntropy,

@@ -45,6 +45,8 @@ macro_rules! counters {
 counters! {
     /// Claims given up before their effect began, and released by token.
     abandoned => "semel_abandoned_total",
+    /// Bridged runs answered as done by an application that did not complete them.
+    breaches => "semel_bridge_breaches_total",
     /// Completions that met an ended permit.
     conflicts => "semel_conflicts_total",
     /// Outcomes refused since they were dropped.

@@ -25,6 +25,7 @@
 //! What a store can do beyond the verbs is declared in [`Fresh`], as data. A promise that needs a
 //! power which is not declared shows that the store does not have it.
 
+pub mod bridge;
 pub mod cancel;
 pub mod claim;
 pub mod concurrency;
@@ -48,7 +49,7 @@ use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use semel::{
     Store, Timestamp,
-    store::capability::{Inspect, Sweep},
+    store::capability::{Bridge, Inspect, Sweep},
 };
 
 use crate::clock::ManualClock;
@@ -106,6 +107,8 @@ pub struct Fresh {
     pub store: Arc<dyn Store>,
     /// Its reads for operators.
     pub inspect: Arc<dyn Inspect>,
+    /// Its bridge, if it has one.
+    pub bridge: Option<Arc<dyn Bridge>>,
     /// Its sweep, if it has one.
     pub sweep: Option<Arc<dyn Sweep>>,
     /// What moves its time.
@@ -126,6 +129,7 @@ impl Fresh {
         Self {
             store,
             inspect,
+            bridge: None,
             sweep: None,
             time,
             turned_back: TurnedBack::GoesOn,
@@ -133,6 +137,13 @@ impl Fresh {
             reopen: None,
             guard: None,
         }
+    }
+
+    /// Declares that what runs behind a permit may end the run.
+    #[must_use]
+    pub fn with_bridge(mut self, bridge: Arc<dyn Bridge>) -> Self {
+        self.bridge = Some(bridge);
+        self
     }
 
     /// Declares that it sweeps.
@@ -181,6 +192,7 @@ impl fmt::Debug for Fresh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fresh")
             .field("store", &self.store)
+            .field("bridge", &self.bridge.is_some())
             .field("sweep", &self.sweep.is_some())
             .field("turned_back", &self.turned_back)
             .field("second", &self.second.is_some())

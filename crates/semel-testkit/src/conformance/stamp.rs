@@ -9,6 +9,12 @@
 macro_rules! conformance {
     ($store:ident) => {
         $crate::promises! { $store
+            bridge:
+                the_power_is_declared,
+                a_look_sees_what_is_committed,
+                a_look_changes_nothing,
+                a_look_sees_who_holds_it_now,
+                looks_beside_a_completion_see_one_truth;
             cancel:
                 a_claim_cut_anywhere_is_recognised,
                 a_completion_cut_anywhere_is_stored_once,
@@ -213,6 +219,7 @@ mod tests {
     fn every_promise_is_stamped() {
         let stamped = include_str!("stamp.rs");
         let modules = [
+            ("bridge", include_str!("bridge.rs")),
             ("cancel", include_str!("cancel.rs")),
             ("claim", include_str!("claim.rs")),
             ("concurrency", include_str!("concurrency.rs")),

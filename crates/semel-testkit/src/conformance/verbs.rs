@@ -7,7 +7,7 @@ use std::{
 
 use semel::{
     Fence, Fingerprint, IntentId, Key, Operation, Outcome, Permit, Phase, Record, Scope, State,
-    Tenant, Timestamp, Token,
+    StoreErrorKind, Tenant, Timestamp, Token,
     decide::{
         Ask, Compare, Finish, FinishKind, Grant, OnLost, Refusal, ReleaseAsk, Resolution,
         ResolveAsk, Verdict,
@@ -183,6 +183,17 @@ impl Fresh {
 
     pub(super) async fn complete(&self, permit: &Permit, finish: Finish) -> Completed {
         self.store.complete(permit.clone(), finish).await.expect("a completion is answered")
+    }
+
+    /// Completes, and asks again while a look holds the lock.
+    pub(super) async fn complete_when_free(&self, permit: &Permit, finish: Finish) -> Completed {
+        for _ in 0..1_000 {
+            match self.store.complete(permit.clone(), finish.clone()).await {
+                Err(error) if error.kind() == StoreErrorKind::Busy => {}
+                answer => return answer.expect("a completion is answered"),
+            }
+        }
+        panic!("a completion is never let in between looks");
     }
 
     pub(super) async fn release(&self, id: &IntentId, ask: ReleaseAsk) -> ReleaseAnswer {

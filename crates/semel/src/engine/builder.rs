@@ -13,7 +13,7 @@ use crate::{
     entropy::{Entropy, PooledEntropy},
     store::{
         Store,
-        capability::{Sweep, SweepBudget},
+        capability::{Bridge, Sweep, SweepBudget},
     },
     telemetry::Counters,
 };
@@ -23,6 +23,7 @@ use crate::{
 #[must_use]
 pub struct EngineBuilder {
     store: Arc<dyn Store>,
+    bridge: Option<Arc<dyn Bridge>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     waiters_max: usize,
@@ -33,6 +34,7 @@ impl EngineBuilder {
     pub(super) fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
+            bridge: None,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(PooledEntropy::new()),
             waiters_max: 1_000,
@@ -43,6 +45,13 @@ impl EngineBuilder {
     /// Sets the clocks; the default are the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
+        self
+    }
+
+    /// Says how the store tells that an application ended a run by itself; it must be the same store.
+    /// Without it no run can be bridged.
+    pub fn bridge(mut self, bridge: Arc<dyn Bridge>) -> Self {
+        self.bridge = Some(bridge);
         self
     }
 
@@ -71,6 +80,7 @@ impl EngineBuilder {
     pub fn build(self) -> Engine {
         let inner = Inner {
             store: self.store,
+            bridge: self.bridge,
             clock: self.clock,
             entropy: self.entropy,
             heartbeat: Heartbeat::default(),

@@ -30,8 +30,8 @@ use crate::{
 pub struct Holder {
     held: Held,
     grant: Option<Grant>,
-    policy: Arc<Policy>,
-    ended: bool,
+    pub(super) policy: Arc<Policy>,
+    pub(super) ended: bool,
 }
 
 impl Holder {
@@ -45,7 +45,7 @@ impl Holder {
         Self { held, grant, policy, ended: false }
     }
 
-    fn parts(&self) -> (Engine, Arc<Beat>) {
+    pub(super) fn parts(&self) -> (Engine, Arc<Beat>) {
         (self.held.engine.clone(), Arc::clone(&self.held.beat))
     }
 

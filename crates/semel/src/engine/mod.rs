@@ -6,6 +6,7 @@
 
 mod abandon;
 mod begin;
+mod bridged;
 mod builder;
 mod heartbeat;
 mod holder;
@@ -28,6 +29,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     begin::{Begun, ByPlan, Call},
+    bridged::{Otherwise, Settled},
     builder::EngineBuilder,
     holder::{Ended, Held, Holder},
     run::{Fail, Kept, Ran, RunError},
@@ -40,7 +42,10 @@ use crate::{
     error::{Error, StoreError, StoreErrorKind},
     key::IntentId,
     record::{Phase, Record, Token},
-    store::{Actor, Store, capability::Capabilities},
+    store::{
+        Actor, Store,
+        capability::{Bridge, Capabilities},
+    },
     telemetry::{Counters, Stats},
 };
 
@@ -62,6 +67,7 @@ pub struct Engine {
 #[derive(Debug)]
 struct Inner {
     store: Arc<dyn Store>,
+    bridge: Option<Arc<dyn Bridge>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     heartbeat: Heartbeat,
@@ -97,6 +103,12 @@ impl Engine {
     #[must_use]
     pub fn capabilities(&self) -> Capabilities {
         self.inner.store.capabilities()
+    }
+
+    /// Says whether it can settle runs that their application ends by itself.
+    #[must_use]
+    pub fn is_bridged(&self) -> bool {
+        self.inner.bridge.is_some()
     }
 
     /// Returns the counters.

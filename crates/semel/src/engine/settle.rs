@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How long one attempt to store the end of a run may take.
-const ATTEMPT: Duration = Duration::from_secs(5);
+pub(super) const ATTEMPT: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Stores an end. The task is begun before this returns its future.
@@ -130,7 +130,7 @@ impl Engine {
     }
 
     /// Ends the lease now, so that the next claim takes over and asks first.
-    fn end_lease(
+    pub(super) fn end_lease(
         &self,
         beat: Arc<Beat>,
         policy: &Policy,
@@ -174,14 +174,14 @@ impl Engine {
         );
     }
 
-    fn not_stored(&self, error: StoreError) -> Error {
+    pub(super) fn not_stored(&self, error: StoreError) -> Error {
         count(&self.inner.counters.not_stored);
         Error::NotStored(error)
     }
 
     /// Runs the end of a run in a task of the engine, unless it is ready at once, and keeps the lease
     /// until it is over.
-    fn detached<T, F>(
+    pub(super) fn detached<T, F>(
         &self,
         beat: Arc<Beat>,
         end: F,

@@ -5,7 +5,7 @@
 //! power to claim inside the caller's own transaction is not object-safe by nature: each store that
 //! has it offers it in its `transact` module, with the caller's transaction as a type parameter.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use async_trait::async_trait;
 
@@ -48,6 +48,8 @@ pub struct Capabilities {
     pub shared: bool,
     /// Whether it can claim inside the caller's own transaction.
     pub transact: bool,
+    /// Whether what runs behind a permit may end the run by itself, as [`Bridge`] says.
+    pub bridge: bool,
     /// The largest outcome body it keeps, in bytes.
     pub body_max: usize,
 }
@@ -62,9 +64,45 @@ impl Capabilities {
             time: TimeSource::Host,
             shared: false,
             transact: false,
+            bridge: false,
             body_max: 1024 * 1024,
         }
     }
+}
+
+/// What a look at an intent saw while it held the lock of its name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Looked {
+    /// Somebody else's transaction holds the lock, and may end the run when it commits. Nobody can say
+    /// more until it has.
+    Busy,
+    /// What is committed: no transaction that is still open has written anything else.
+    Seen {
+        /// The record; `None` if there is none.
+        record: Option<Box<Record>>,
+        /// The store's time.
+        now: Timestamp,
+    },
+}
+
+/// Tells whether a run was ended by what runs behind its permit: the application behind a gateway,
+/// which completes in a transaction of its own.
+///
+/// Whoever holds the claim looks before it says anything of the run. What [`Looked::Seen`] says may be
+/// old at once: an application that was late may end the run after the look. So what follows is a
+/// release or a completion by the same permit, of which the store decides which came first.
+#[async_trait]
+pub trait Bridge: fmt::Debug + Send + Sync + 'static {
+    /// Reads a record while holding the lock of its name, without waiting for the lock.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future changes nothing.
+    async fn look(&self, id: IntentId) -> Result<Looked, StoreError>;
 }
 
 /// How much one step of a sweep may do.

@@ -14,7 +14,8 @@ use super::{
     Actor, BATCH_MAX, ClaimAnswer, Claimed, Completed, Reading, ReleaseAnswer, Released, Renew,
     Renewed, Store,
     capability::{
-        AuditKind, AuditRow, Capabilities, Counts, Filter, Inspect, Sweep, SweepBudget, Swept,
+        AuditKind, AuditRow, Bridge, Capabilities, Counts, Filter, Inspect, Looked, Sweep,
+        SweepBudget, Swept,
     },
     claims_within_bounds, finish_within_bounds, release_within_bounds, resolution_within_bounds,
     within_batch,
@@ -96,6 +97,7 @@ impl Store for MemoryStore {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = Capabilities::new("memory");
         capabilities.body_max = Outcome::BODY_MAX;
+        capabilities.bridge = true;
         capabilities
     }
 
@@ -293,6 +295,16 @@ impl Sweep for MemoryStore {
             }
         }
         Ok(swept)
+    }
+}
+
+/// Never busy: no verb leaves the lock held.
+#[async_trait]
+impl Bridge for MemoryStore {
+    async fn look(&self, id: IntentId) -> Result<Looked, StoreError> {
+        let (inner, now) = self.lock();
+        let record = inner.seen(&id).map(|record| Box::new(record.clone()));
+        Ok(Looked::Seen { record, now })
     }
 }
 

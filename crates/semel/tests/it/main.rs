@@ -8,6 +8,7 @@
 )]
 
 mod beginning;
+mod bridging;
 mod ending;
 mod keeping;
 mod lost_answers;

@@ -69,6 +69,11 @@ const NEVER_KEPT: &[&str] = &[
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IntentName(pub IntentId);
 
+/// The mark of a request whose operation is bridged, in its extensions: the handler, or the application
+/// behind it, ends the run by itself, in its own transaction, by the permit of [`semel::Held`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Bridged;
+
 /// The resource that a handler made, in the extensions of its response.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Resource {

@@ -6,6 +6,9 @@
 #![doc = include_str!("testdata/classes.md")]
 //!
 //! A status that no row lists may have acted. A handler that knows better says so by [`Effect`].
+//!
+//! The last column holds for a bridged operation whose application has not completed its permit
+//! ([`undone`]); what it has completed is sent as it was stored, whatever the status.
 
 use std::borrow::Cow;
 
@@ -141,6 +144,32 @@ pub fn ending(
     }
 }
 
+/// How a bridged run ends that its application has not ended in its transaction. What the application
+/// did end is sent as it stored it, and no status says otherwise.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Undone {
+    /// It answered that it was done: nobody can say what happened, and it is never run again by guess.
+    Breach,
+    /// It says that something outside of its transaction may have happened.
+    Doubt,
+    /// It says that its failure is final.
+    Fail,
+    /// Its transaction was rolled back, so that nothing happened.
+    Release,
+}
+
+/// Says how a bridged run ends that its application has not ended, of what it answered and said.
+#[must_use]
+pub fn undone(status: StatusCode, effect: Option<Effect>) -> Undone {
+    match (effect, class(status)) {
+        (Some(Effect::None), _) => Undone::Release,
+        (Some(Effect::Unknown), _) => Undone::Doubt,
+        (Some(Effect::Final) | None, Class::Success) => Undone::Breach,
+        (Some(Effect::Final), _) => Undone::Fail,
+        (None, _) => Undone::Release,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fmt::Write;
@@ -159,10 +188,19 @@ mod tests {
         }
     }
 
+    fn word_undone(undone: Undone) -> &'static str {
+        match undone {
+            Undone::Breach => "unknown",
+            Undone::Doubt => "may have acted",
+            Undone::Fail => "keep as failed",
+            Undone::Release => "release",
+        }
+    }
+
     fn table() -> String {
         let mut text = String::from(
-            "| status | why | default | `keep = success_only` | `server_error = retry` |\n\
-             |---|---|---|---|---|\n",
+            "| status | why | default | `keep = success_only` | `server_error = retry` | `bridged`, not completed |\n\
+             |---|---|---|---|---|---|\n",
         );
         let mut line = |statuses: &str, why: &str, status: u16| {
             let end = |keep, error| {
@@ -172,6 +210,7 @@ mod tests {
                 end(Keep::Definite, ServerError::Unknown),
                 end(Keep::SuccessOnly, ServerError::Unknown),
                 end(Keep::Definite, ServerError::Retry),
+                word_undone(undone(StatusCode::from_u16(status).unwrap(), None)),
             ];
             writeln!(text, "| {statuses} | {why} | {} |", cells.join(" | ")).unwrap();
         };
@@ -211,6 +250,21 @@ mod tests {
         let unlisted = [100, 101, 408, 418, 424, 499, 512, 599];
         for code in unlisted {
             assert_eq!(class(StatusCode::from_u16(code).unwrap()), Class::Unlisted, "{code}");
+        }
+    }
+
+    #[test]
+    fn only_a_success_without_completion_breaks_the_contract_of_a_bridge() {
+        for code in 100..=599 {
+            let status = StatusCode::from_u16(code).unwrap();
+            let is_success = (200..400).contains(&code);
+            let says = |effect| undone(status, effect);
+            assert_eq!(says(None) == Undone::Breach, is_success, "{code}");
+            assert_eq!(says(None) == Undone::Release, !is_success, "{code}");
+            assert_eq!(says(Some(Effect::None)), Undone::Release);
+            assert_eq!(says(Some(Effect::Unknown)), Undone::Doubt);
+            let last = if is_success { Undone::Breach } else { Undone::Fail };
+            assert_eq!(says(Some(Effect::Final)), last);
         }
     }
 

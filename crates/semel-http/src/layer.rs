@@ -36,6 +36,12 @@ use crate::{
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
+    /// An operation is bridged, and the engine has no bridge.
+    #[error("operation {name} is bridged, and the engine was given no bridge of its store")]
+    NoBridge {
+        /// The operation.
+        name: semel::Operation,
+    },
     /// Nobody said whether replays are authorised.
     #[error(
         "say who authorises a replay (`authorize`), or that nobody needs to (`replay_auth_none`)"
@@ -60,6 +66,7 @@ impl BuildError {
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
+            Self::NoBridge { .. } => "no-bridge",
             Self::NoReplayAuth => "no-replay-auth",
             Self::NoTenant => "no-tenant",
             Self::Policy { source, .. } => source.code(),
@@ -144,13 +151,17 @@ impl SemelLayerBuilder {
     ///
     /// # Errors
     ///
-    /// Refuses without a tenant source, without a word on the authorisation of replays, and with a
-    /// policy that cannot be used with the engine's store.
+    /// Refuses without a tenant source, without a word on the authorisation of replays, with a policy
+    /// that cannot be used with the engine's store, and with a bridged operation on an engine without
+    /// a bridge.
     pub fn build(self) -> Result<SemelLayer, BuildError> {
         let tenant = self.tenant.ok_or(BuildError::NoTenant)?;
         let authorize = self.authorize.ok_or(BuildError::NoReplayAuth)?;
         let store = self.engine.capabilities();
         for operation in self.operations.iter() {
+            if operation.is_bridged() && !self.engine.is_bridged() {
+                return Err(BuildError::NoBridge { name: operation.name().clone() });
+            }
             let policy = operation.policy_ref();
             policy
                 .check()

@@ -71,6 +71,7 @@ pub mod answer;
 pub mod authorize;
 pub mod axum;
 mod body;
+mod bridged;
 pub mod capture;
 pub mod classify;
 mod coding;
@@ -100,7 +101,7 @@ use std::{future::Future, pin::Pin};
 pub use self::{
     answer::{Answer, HttpStats},
     authorize::Authorize,
-    capture::{HeaderRuleError, HeaderRules, IntentName, PointerRule, Resource},
+    capture::{Bridged, HeaderRuleError, HeaderRules, IntentName, PointerRule, Resource},
     classify::{Effect, Reason},
     layer::{BuildError, SemelLayer, SemelLayerBuilder, SemelService},
     operation::{Away, InProgress, Keep, KeyForm, KeyRule, Late, Mismatch, Operation, ServerError},

@@ -15,6 +15,7 @@
 //! | `when_store_is_away` | closed |
 //! | `late` | run |
 //! | `scope_path` | off |
+//! | `bridged` | no |
 //! | `body_max` | 1 MiB |
 //! | `body_timeout` | 30 s |
 //! | `outcome_max` | 1 MiB |
@@ -166,6 +167,7 @@ pub struct Operation {
     pub(crate) outcome_headers: HeaderRules,
     pub(crate) pointer: PointerRule,
     pub(crate) trust_effect_header: bool,
+    pub(crate) bridged: bool,
 }
 
 impl Operation {
@@ -199,6 +201,7 @@ impl Operation {
             outcome_headers: HeaderRules::default(),
             pointer: PointerRule::default(),
             trust_effect_header: true,
+            bridged: false,
         })
     }
 
@@ -339,6 +342,21 @@ impl Operation {
         self
     }
 
+    /// Says whether the handler, or the application behind it, ends the run by itself, in its own
+    /// transaction, by the permit it is given; the default is no. Its record is then read before
+    /// anything is said of the answer, and [`keep`](Self::keep) and
+    /// [`server_error`](Self::server_error) mean nothing: see [`classify`](crate::classify).
+    pub const fn bridged(mut self, on: bool) -> Self {
+        self.bridged = on;
+        self
+    }
+
+    /// Says whether it is bridged.
+    #[must_use]
+    pub const fn is_bridged(&self) -> bool {
+        self.bridged
+    }
+
     /// Returns the name.
     #[must_use]
     pub const fn name(&self) -> &semel::Operation {
@@ -398,6 +416,9 @@ impl Operation {
         }
         if self.outcome_max > semel::Outcome::BODY_MAX {
             return Err(setting("outcome_max is larger than what any store keeps"));
+        }
+        if self.bridged && self.away == Away::Open {
+            return Err(setting("a bridged operation never runs without a permit"));
         }
         if self.in_progress != InProgress::Wait && !self.policy.wait.is_zero() {
             Arc::make_mut(&mut self.policy).wait = Duration::ZERO;

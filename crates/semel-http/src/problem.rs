@@ -118,6 +118,7 @@ codes! {
     MalformedJson "malformed-json" BAD_REQUEST CorrectRequest "The body is not JSON",
     Mismatch "mismatch" UNPROCESSABLE_ENTITY CorrectRequest "The key was used with another request",
     MultipartMalformed "multipart-malformed" BAD_REQUEST CorrectRequest "The multipart body cannot be read",
+    NotCompleted "not-completed" BAD_GATEWAY SameKey "The service answered without completing the request",
     NotRecorded "not-recorded" NOT_FOUND SameKey "Nothing is recorded under this key",
     NotStored "not-stored" SERVICE_UNAVAILABLE SameKey "The outcome is unknown: ask again with the same key",
     NumberExponent "number-exponent" BAD_REQUEST CorrectRequest "A JSON number has too long an exponent",

@@ -21,7 +21,7 @@ use tower_service::Service;
 use crate::{
     answer::Answer,
     body::Share,
-    capture::{self, IntentName},
+    capture::{self, Bridged, IntentName},
     classify::{Effect, Ending, Reason, ending},
     flow::Shared,
     gather::{self, Gathering},
@@ -64,6 +64,9 @@ where
         let extensions = self.request.extensions_mut();
         extensions.insert(holder.held());
         extensions.insert(IntentName(holder.permit().id.clone()));
+        if self.operation.bridged {
+            extensions.insert(Bridged);
+        }
         extensions.insert(Details { fingerprint, ask_first: holder.ask_first() });
         let tasks = self.shared.tasks.clone();
         outliving(&tasks, Box::pin(self.work(holder)))
@@ -102,9 +105,17 @@ where
                 drop(share);
                 Ok(run.settle(response).await)
             }
+            Ok(Err(error)) if run.operation.bridged => {
+                let told = run.settle_failed(Reason::new("inner-error")).await;
+                told.ok_or(error)
+            }
             Ok(Err(error)) => {
                 run.end(Ending::MayHaveActed, Reason::new("inner-error")).await;
                 Err(error)
+            }
+            Err(Panicked) if run.operation.bridged => {
+                let told = run.settle_failed(Reason::new("panicked")).await;
+                Ok(told.unwrap_or_else(panicked))
             }
             Err(Panicked) => {
                 let status = StatusCode::INTERNAL_SERVER_ERROR;
@@ -117,11 +128,11 @@ where
 }
 
 /// A handler that has answered, and its holder.
-struct Run {
-    shared: Arc<Shared>,
-    operation: Arc<Operation>,
-    holder: Holder,
-    is_head: bool,
+pub(crate) struct Run {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) operation: Arc<Operation>,
+    pub(crate) holder: Holder,
+    pub(crate) is_head: bool,
 }
 
 impl Run {
@@ -129,7 +140,7 @@ impl Run {
         ending(status, effect, self.operation.keep, self.operation.server_error)
     }
 
-    fn effect(&self, response: &Response<Body>) -> Option<Effect> {
+    pub(crate) fn effect(&self, response: &Response<Body>) -> Option<Effect> {
         let said = response.extensions().get::<Effect>().copied();
         let trusted = self.shared.trust_effect_header && self.operation.trust_effect_header;
         said.or_else(|| {
@@ -139,6 +150,9 @@ impl Run {
     }
 
     async fn settle(self, mut response: Response<Body>) -> Response<Body> {
+        if self.operation.bridged {
+            return self.settle_bridged(response).await;
+        }
         let effect = self.effect(&response);
         let ending = self.ending(response.status(), effect);
         match ending {
@@ -212,7 +226,7 @@ impl Run {
 }
 
 /// Sends what the same permit had stored before: a handler behind the layer completed by itself.
-fn before(record: &semel::Record, is_head: bool) -> Response<Body> {
+pub(crate) fn before(record: &semel::Record, is_head: bool) -> Response<Body> {
     let asking = Asking { is_head, headers: &HeaderMap::new() };
     match &record.outcome {
         Some(outcome) => replay::of_outcome(outcome, asking),

@@ -11,6 +11,7 @@ mod support;
 
 mod axum_handlers;
 mod bodies;
+mod bridged;
 mod browser;
 mod failures;
 mod fingerprints;

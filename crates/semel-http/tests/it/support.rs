@@ -15,7 +15,10 @@ use axum::{Router, body::Body, extract::State, response::IntoResponse, routing::
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body::Frame;
-use semel::{Engine, Policy, Store, store::memory::MemoryStore};
+use semel::{
+    Engine, Policy, Store,
+    store::{capability::Bridge, memory::MemoryStore},
+};
 use semel_http::{
     BoxFuture, Operation, Operations, SemelLayer, SemelLayerBuilder, tenant::trusted_header,
 };
@@ -79,6 +82,7 @@ pub(crate) struct Server {
 pub(crate) struct Setup {
     pub(crate) operations: Vec<Operation>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) bridge: Option<Arc<dyn Bridge>>,
     pub(crate) clock: Option<Arc<ManualClock>>,
     pub(crate) layer: Box<dyn FnOnce(SemelLayerBuilder) -> SemelLayerBuilder>,
 }
@@ -88,6 +92,7 @@ impl Setup {
         Self {
             operations: operations.into_iter().collect(),
             store: Arc::new(MemoryStore::new()),
+            bridge: None,
             clock: None,
             layer: Box::new(SemelLayerBuilder::replay_auth_none),
         }
@@ -137,6 +142,9 @@ impl Setup {
         let mut engine = Engine::builder(store.clone());
         if let Some(clock) = self.clock.clone() {
             engine = engine.clock(clock);
+        }
+        if let Some(bridge) = self.bridge {
+            engine = engine.bridge(bridge);
         }
         let engine = engine.build();
         let operations = Operations::new(self.operations).unwrap();

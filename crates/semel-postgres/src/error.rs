@@ -72,10 +72,7 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
         }
         "55P03" => (Kind::Busy, "a lock was not free in time; try again"),
         "57014" => (Kind::Busy, "the statement was cancelled or took too long; try again"),
-        "25006" => (
-            Kind::ReadOnly,
-            "the server can only be read; connect to the primary (target_session_attrs=read-write)",
-        ),
+        "25006" => (Kind::ReadOnly, READ_ONLY),
         "42501" => {
             (Kind::ReadOnly, "the role may not use Semel's schema; grant it what roles.sql lists")
         }
@@ -90,6 +87,14 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
         }
         _ => (Kind::Unavailable, "the server could not do it; ask again by the same token"),
     }
+}
+
+const READ_ONLY: &str =
+    "the server can only be read; connect to the primary, or name all hosts in the URL";
+
+/// The server is a standby, or its role may only read.
+pub(crate) fn read_only() -> StoreError {
+    StoreError::new(Kind::ReadOnly, READ_ONLY)
 }
 
 fn outcome(error: CodecError) -> StoreError {

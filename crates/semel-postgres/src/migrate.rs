@@ -40,12 +40,12 @@ pub(crate) fn admit(schema: u32, oldest: u32) -> Result<(), StoreError> {
 
 /// Reads which schema a database has; 0 if it has none.
 pub(crate) async fn version(client: &Client, statements: &Statements) -> Result<u32, Fault> {
-    let exists = client.query_typed(&*statements.migration_exists, &[]).await?;
+    let exists = client.query_typed(&statements.migration_exists, &[]).await?;
     if exists.first().map(|row| row.truth(0)).transpose()?.flatten() != Some(true) {
         return Ok(0);
     }
     let mut last = 0;
-    for row in client.query_typed(&*statements.migration_list, &[]).await? {
+    for row in client.query_typed(&statements.migration_list, &[]).await? {
         let version = row.bigint(0)?.and_then(|version| u32::try_from(version).ok());
         last = version.ok_or_else(|| damaged("a migration has no version; restore a backup"))?;
         let known =

@@ -30,4 +30,5 @@ statements! {
     record_insert => "../sql/record/insert.sql",
     record_read => "../sql/record/read.sql",
     record_write => "../sql/record/write.sql",
+    session_look => "../sql/session/look.sql",
 }

@@ -1,0 +1,144 @@
+//! Connections of Semel's own: to the first host that can be written to.
+
+use std::time::Duration;
+
+use semel::{StoreError, StoreErrorKind as Kind};
+use tokio::task::AbortHandle;
+use tokio_postgres::{CancelToken, Client};
+use tokio_util::task::TaskTracker;
+
+use crate::{
+    address::{Address, Host},
+    error::{Fault, invalid, read_only},
+    queries::Statements,
+    tls::Tls,
+    value::Cells,
+};
+
+/// The oldest server whose SQL suffices.
+const VERSION_MIN: i64 = 130_000;
+
+/// How long a request to cancel a statement may take.
+const CANCEL: Duration = Duration::from_secs(2);
+
+/// Opens connections.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    address: Address,
+    tls: Tls,
+    tasks: TaskTracker,
+}
+
+/// One connection, and the task that moves its bytes.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    task: AbortHandle,
+    canceller: CancelToken,
+    tls: Tls,
+    tasks: TaskTracker,
+    /// Whether the server keeps what it acknowledges through a power cut.
+    pub(crate) durable: bool,
+}
+
+impl Connector {
+    pub(crate) fn new(address: Address, tasks: TaskTracker) -> Result<Self, StoreError> {
+        let tls = Tls::new(address.ssl_mode, &address.files)?;
+        Ok(Self { address, tls, tasks })
+    }
+
+    /// Connects to the first host that can be written to.
+    pub(crate) async fn connect(&self, statements: &Statements) -> Result<Connection, StoreError> {
+        let mut last = None;
+        for host in &self.address.hosts {
+            let one = self.host(host, statements);
+            // Looking at the session takes one answer more than connecting.
+            match tokio::time::timeout(self.address.connect.saturating_mul(2), one).await {
+                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Err(error)) => last = worse(last, error),
+                Err(_) => last = worse(last, silent(host)),
+            }
+        }
+        Err(last.unwrap_or_else(|| invalid("the PostgreSQL URL names no host")))
+    }
+
+    async fn host(&self, host: &Host, statements: &Statements) -> Result<Connection, StoreError> {
+        let connected = host.config.connect(self.tls.0.clone()).await;
+        let (client, moving) = connected.map_err(|error| unconnected(host, error))?;
+        let task = self.tasks.spawn(async move {
+            // Whoever waits for an answer is told of what ended the connection.
+            if let Err(error) = moving.await {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended");
+            }
+        });
+        let canceller = client.cancel_token();
+        let mut connection = Connection {
+            client,
+            task: task.abort_handle(),
+            canceller,
+            tls: self.tls.clone(),
+            tasks: self.tasks.clone(),
+            durable: false,
+        };
+        connection.look(statements).await?;
+        Ok(connection)
+    }
+}
+
+impl Connection {
+    /// Looks at what the server lets this session do.
+    async fn look(&mut self, statements: &Statements) -> Result<(), StoreError> {
+        let rows = self.client.query_typed(&statements.session_look, &[]).await;
+        let rows = rows.map_err(Fault::from)?;
+        let row = rows.first().ok_or_else(|| invalid("the server answers no query"))?;
+        if row.bigint(0)?.is_none_or(|version| version < VERSION_MIN) {
+            return Err(invalid("the server is older than PostgreSQL 13; upgrade it"));
+        }
+        if row.truth(1)? == Some(true) {
+            return Err(read_only());
+        }
+        self.durable = row.truth(2)? == Some(true);
+        Ok(())
+    }
+
+    /// Ends the connection at once, and asks the server to stop whatever it still does for it.
+    pub(crate) fn cut(self) {
+        self.task.abort();
+        let (canceller, tls) = (self.canceller, self.tls.0);
+        self.tasks.spawn(async move {
+            // Nobody waits for it: the server notices the end of the connection later by itself.
+            drop(tokio::time::timeout(CANCEL, canceller.cancel_query(tls)).await);
+        });
+    }
+}
+
+/// Of two hosts that failed, one that answered says more than one that is away.
+fn worse(last: Option<StoreError>, next: StoreError) -> Option<StoreError> {
+    match last {
+        Some(last) if last.kind() != Kind::Unavailable => Some(last),
+        _ => Some(next),
+    }
+}
+
+fn silent(host: &Host) -> StoreError {
+    let message = format!("the server at {} does not answer; look whether it runs", host.told);
+    StoreError::new(Kind::Unavailable, message)
+}
+
+fn unconnected(host: &Host, error: tokio_postgres::Error) -> StoreError {
+    let fault = Fault::from(error);
+    let told = &host.told;
+    let message = match fault.sqlstate().as_deref() {
+        Some("28000" | "28P01") => format!("the server at {told} refuses the user or the password"),
+        Some("3D000") => format!("the server at {told} has no such database; create it"),
+        Some("53300") => format!("the server at {told} has no connection left; raise its limit"),
+        Some(_) => format!("the server at {told} refuses the connection for now"),
+        None => format!("cannot connect to the server at {told}; look whether it runs"),
+    };
+    StoreError::new(Kind::Unavailable, message).with_source(fault)
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection").field("durable", &self.durable).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,104 @@
+//! A schema of a test's own in a server that all tests share, and time that moves by hand.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use semel_postgres::{PostgresBuilder, PostgresStore};
+use semel_testkit::{
+    conformance::MoveTime,
+    servers::{Major, Postgres},
+};
+
+/// A fresh schema.
+#[derive(Clone)]
+pub(crate) struct Fixture {
+    #[allow(dead_code, reason = "not every test needs the server itself")]
+    pub(crate) server: &'static Postgres,
+    pub(crate) url: String,
+    pub(crate) schema: String,
+}
+
+impl Fixture {
+    /// Makes a schema nobody has used, with its tables and without records, in the shared server of
+    /// a major.
+    pub(crate) async fn new(major: Major) -> Self {
+        let fixture = Self::bare(major).await;
+        PostgresStore::migrate(&fixture.builder()).await.unwrap();
+        fixture
+    }
+
+    /// Names a schema that is not made yet.
+    pub(crate) async fn bare(major: Major) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let server = Postgres::shared(major).await;
+        let schema = format!("test_{}_{number}", std::process::id());
+        Self { server, url: server.url(), schema }
+    }
+
+    /// Begins to open the store.
+    pub(crate) fn builder(&self) -> PostgresBuilder {
+        PostgresStore::builder(&self.url).schema(self.schema.as_str())
+    }
+
+    /// Opens the store.
+    pub(crate) async fn open(&self) -> PostgresStore {
+        self.builder().open().await.unwrap()
+    }
+
+    /// Makes a connection that is not the store's, as an application's.
+    pub(crate) async fn connect(&self) -> tokio_postgres::Client {
+        let (client, connection) =
+            tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client
+    }
+
+    /// Puts the schema's name in for `semel.`, as the statements of an application would name it.
+    pub(crate) fn sql(&self, statement: &str) -> String {
+        statement.replace("semel.", &format!("\"{}\".", self.schema))
+    }
+
+    /// Makes the schema's time move by hand from now on, for every form and language: its function
+    /// adds what a sequence says, which no transaction holds back.
+    pub(crate) async fn moved_time(&self) -> Arc<MovedTime> {
+        let made = "CREATE SEQUENCE semel.moved MINVALUE -9000000000000000 START 1;
+            CREATE OR REPLACE FUNCTION semel.now_us() RETURNS bigint
+            LANGUAGE sql VOLATILE PARALLEL SAFE
+            AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+                + last_value FROM semel.moved $$;";
+        let client = self.connect().await;
+        client.batch_execute(&self.sql(made)).await.unwrap();
+        Arc::new(MovedTime { fixture: self.clone() })
+    }
+}
+
+/// Moves the time of one schema.
+pub(crate) struct MovedTime {
+    fixture: Fixture,
+}
+
+impl MovedTime {
+    async fn moved(&self, by: i64) {
+        let sql = "SELECT setval('semel.moved', (SELECT last_value + $1 FROM semel.moved))";
+        let client = self.fixture.connect().await;
+        client.execute(&self.fixture.sql(sql), &[&by]).await.unwrap();
+    }
+}
+
+#[async_trait]
+impl MoveTime for MovedTime {
+    async fn advance(&self, by: Duration) {
+        self.moved(i64::try_from(by.as_micros()).unwrap()).await;
+    }
+
+    async fn turn_back(&self, by: Duration) {
+        self.moved(-i64::try_from(by.as_micros()).unwrap()).await;
+    }
+}

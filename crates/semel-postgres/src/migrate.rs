@@ -16,8 +16,13 @@ struct Migration {
 }
 
 /// In order; the first is version 1. What was once released is never edited.
-const MIGRATIONS: &[Migration] =
-    &[Migration { name: "0001_records", text: include_str!("../migrations/0001_records.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "0001_records", text: include_str!("../migrations/0001_records.sql") },
+    Migration { name: "0002_values", text: include_str!("../migrations/0002_values.sql") },
+    Migration { name: "0003_claim", text: include_str!("../migrations/0003_claim.sql") },
+    Migration { name: "0004_settle", text: include_str!("../migrations/0004_settle.sql") },
+    Migration { name: "0005_keep", text: include_str!("../migrations/0005_keep.sql") },
+];
 
 /// The schema that this version of the crate reads and writes.
 pub(crate) fn current() -> u32 {

@@ -5,6 +5,8 @@ use std::{
     sync::atomic::{AtomicU16, Ordering},
 };
 
+use super::Process;
+
 /// Below the ports that a system gives to whoever asks for any.
 const LAST: u16 = 31_999;
 const FIRST: u16 = 20_000;
@@ -27,6 +29,25 @@ pub fn free_port() -> u16 {
         }
     }
     panic!("no port between {FIRST} and {LAST} is free");
+}
+
+/// How often another port is tried where somebody was quicker.
+const PORTS_TRIED: usize = 5;
+
+/// Starts a server on a free port: two test processes that look for one may find the same.
+pub(super) fn start_on_free_port(
+    mut start: impl FnMut(u16) -> Result<Process, String>,
+) -> (u16, Process) {
+    let mut why = String::new();
+    for _ in 0..PORTS_TRIED {
+        let port = free_port();
+        match start(port) {
+            Ok(process) => return (port, process),
+            Err(error) if error.contains("Address already in use") => why = error,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    panic!("{why}")
 }
 
 #[cfg(test)]

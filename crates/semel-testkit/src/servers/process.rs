@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     os::unix::process::CommandExt,
     path::Path,
-    process::{Child, Command, ExitStatus},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus},
     sync::{OnceLock, mpsc},
     thread,
     time::Duration,
@@ -64,6 +64,12 @@ impl Process {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Takes its input and its output, which must be pipes.
+    pub(super) fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
+        let pipes = self.child.stdin.take().zip(self.child.stdout.take());
+        pipes.expect("the process was given pipes, and they are taken once")
     }
 
     /// Says how it ended, or that it still runs.

@@ -4,7 +4,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use super::{patience::until, process, user};
@@ -27,6 +30,18 @@ done
 rm -rf -- "$1"
 "#;
 
+/// A file system in memory.
+const MEMORY: &str = "/dev/shm";
+
+/// What a folder lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Medium {
+    /// What survives a power cut.
+    Disk,
+    /// Memory if there is enough of it: files are made there in no time.
+    Memory,
+}
+
 /// A folder that the user of the servers owns.
 ///
 /// A server may give its children process groups and sessions of their own, and a killed one leaves
@@ -38,8 +53,8 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    pub(super) fn new(name: &str) -> Self {
-        let path = fresh_folder(name);
+    pub(super) fn new(name: &str, medium: Medium) -> Self {
+        let path = fresh_folder(name, medium);
         user::give(&path);
         let mut guardian = Command::new("/bin/sh");
         guardian.args(["-c", GUARDIAN, "guardian"]).arg(&path).current_dir("/");
@@ -88,20 +103,37 @@ impl Drop for Scratch {
     }
 }
 
-/// Where servers keep their data: it must let their user in, and leave room for a socket's name.
-fn base() -> PathBuf {
+/// Where a server may keep its data: its user must be let in, and a socket's name be short enough.
+fn base(medium: Medium) -> PathBuf {
     const SOCKET_PATH_MAX: usize = 60;
-    let given = std::env::temp_dir();
-    let mut choices = [given, "/tmp".into(), "/var/tmp".into()].into_iter();
+    let memory = (medium == Medium::Memory && memory_is_roomy()).then(|| MEMORY.into());
+    let choices =
+        [memory, Some(std::env::temp_dir()), Some("/tmp".into()), Some("/var/tmp".into())];
     let fits =
         |folder: &PathBuf| folder.as_os_str().len() < SOCKET_PATH_MAX && user::may_enter(folder);
-    let real = |folder: PathBuf| folder.canonicalize().ok();
-    choices.by_ref().filter_map(real).find(fits).expect("there is a temporary folder")
+    // Processes are known by their real folder.
+    let mut real = choices.into_iter().flatten().filter_map(|folder| folder.canonicalize().ok());
+    real.find(fits).expect("there is a temporary folder")
 }
 
-fn fresh_folder(name: &str) -> PathBuf {
+/// A container may have next to nothing there.
+fn memory_is_roomy() -> bool {
+    const KIB_MIN: u64 = 4 << 20;
+    static ROOMY: OnceLock<bool> = OnceLock::new();
+    *ROOMY.get_or_init(|| {
+        let free = Command::new("df").args(["--output=avail", MEMORY]).output();
+        let free = free.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let free = free.unwrap_or_default();
+        free.lines()
+            .nth(1)
+            .and_then(|kib| kib.trim().parse().ok())
+            .is_some_and(|kib: u64| kib >= KIB_MIN)
+    })
+}
+
+fn fresh_folder(name: &str, medium: Medium) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let base = base();
+    let base = base(medium);
     loop {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = base.join(format!("semel-{name}-{}-{number}", std::process::id()));
@@ -115,7 +147,7 @@ fn fresh_folder(name: &str) -> PathBuf {
 }
 
 /// The processes that work in a folder, but for those that are dead already.
-fn inside(folder: &Path) -> Vec<u32> {
+pub(super) fn inside(folder: &Path) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("processes are listed").flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let works_there = |pid: &u32| {

@@ -8,7 +8,10 @@ use std::{
     sync::OnceLock,
 };
 
-use crate::servers::{scratch::Scratch, tools, user};
+use crate::servers::{
+    scratch::{Medium, Scratch},
+    tools, user,
+};
 
 /// A major version of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,7 +84,7 @@ fn template(major: Major) -> PathBuf {
     let lock = File::create(kept.join(format!("{name}.lock"))).expect("a lock file can be made");
     lock.lock().expect("a file can be locked");
     if !template.exists() {
-        let scratch = Scratch::new("initdb");
+        let scratch = Scratch::new("initdb", Medium::Memory);
         let data = scratch.path().join("data");
         let mut initdb = user::command(&major.program("initdb"));
         initdb.arg("--pgdata").arg(&data).args(["--username", "postgres", "--auth", "trust"]);

@@ -2,8 +2,10 @@
 
 mod install;
 mod launch;
+mod session;
 mod shared;
 mod sql;
+mod standby;
 #[cfg(test)]
 mod tests;
 
@@ -12,9 +14,14 @@ use std::{
     path::Path,
 };
 
-pub use self::install::Major;
 use self::launch::Launch;
-use super::{Process, free_port, patience::blocking, scratch::Scratch};
+pub use self::{install::Major, session::Session, standby::failover_url};
+use super::{
+    Process,
+    patience::blocking,
+    port,
+    scratch::{Medium, Scratch},
+};
 
 /// What every server is told, before what the test tells it.
 const SETTINGS: &[(&str, &str)] = &[
@@ -25,13 +32,13 @@ const SETTINGS: &[(&str, &str)] = &[
     // In the data folder: a killed server leaves nothing behind in shared memory.
     ("dynamic_shared_memory_type", "mmap"),
     ("log_line_prefix", "%m [%p] "),
+    // A standby may be paused for as long as a test likes.
+    ("wal_keep_size", "256MB"),
 ];
 
-/// What a server is told that need not survive the machine.
-const UNSAFE_SETTINGS: &[(&str, &str)] = &[("fsync", "off"), ("full_page_writes", "off")];
-
-/// How often another port is tried where somebody was quicker.
-const PORTS_TRIED: usize = 5;
+/// What a server is told that need not survive the machine, and lies in memory.
+const UNSAFE_SETTINGS: &[(&str, &str)] =
+    &[("fsync", "off"), ("full_page_writes", "off"), ("max_wal_size", "256MB")];
 
 /// Sets up a private server.
 #[derive(Debug, Clone)]
@@ -50,8 +57,9 @@ impl Builder {
         self
     }
 
-    /// Says whether commits reach the disk. They do not unless asked for: only a test that takes
-    /// power away, or measures, can tell. A killed *process* loses nothing either way.
+    /// Says whether commits reach the disk. They do not unless asked for, and the data lies in
+    /// memory: only a test that takes power away, or measures, can tell. A killed *process* loses
+    /// nothing either way.
     pub fn fsync(mut self, fsync: bool) -> Self {
         self.fsync = fsync;
         self
@@ -74,7 +82,8 @@ impl Builder {
 
     /// Starts a server on the data that `fill` puts into its folder.
     fn start_with(&self, fill: impl FnOnce(&Path)) -> Postgres {
-        let scratch = Scratch::new("postgres");
+        let medium = if self.fsync { Medium::Disk } else { Medium::Memory };
+        let scratch = Scratch::new("postgres", medium);
         fill(scratch.path());
         let mut launch = Launch {
             program: self.major.program("postgres"),
@@ -88,15 +97,17 @@ impl Builder {
         let socket = ("unix_socket_directories", socket.as_str());
         let all = SETTINGS.iter().chain(unsafe_settings).copied().chain([socket]).chain(own);
         launch.configure(all);
-        let process = start_on_free_port(&mut launch);
-        Postgres { major: self.major, launch, process: Some(process), scratch }
+        let (port, process) =
+            port::start_on_free_port(|port| Launch { port, ..launch.clone() }.start());
+        launch.port = port;
+        Postgres { built: self.clone(), launch, process: Some(process), scratch }
     }
 }
 
 /// A private server. Dropping it ends it, with all its backends, and removes its data.
 #[derive(Debug)]
 pub struct Postgres {
-    major: Major,
+    built: Builder,
     launch: Launch,
     process: Option<Process>,
     scratch: Scratch,
@@ -120,7 +131,7 @@ impl Postgres {
     /// Returns its major.
     #[must_use]
     pub fn major(&self) -> Major {
-        self.major
+        self.built.major
     }
 
     /// Returns where it listens; that stays through a restart.
@@ -181,7 +192,7 @@ impl Postgres {
     ///
     /// Fails with the words of psql at the first statement that does.
     pub async fn try_sql(&self, database: &str, statements: &str) -> Result<String, String> {
-        let (major, url) = (self.major, self.url_of(database));
+        let (major, url) = (self.major(), self.url_of(database));
         let statements = statements.to_owned();
         blocking(move || sql::run(major, &url, &statements)).await
     }
@@ -228,18 +239,4 @@ impl Postgres {
     pub fn resume(&self) {
         self.scratch.continue_all();
     }
-}
-
-/// Two processes that look for a free port may find the same one.
-fn start_on_free_port(launch: &mut Launch) -> Process {
-    let mut why = String::new();
-    for _ in 0..PORTS_TRIED {
-        launch.port = free_port();
-        match launch.start() {
-            Ok(process) => return process,
-            Err(error) if error.contains("could not bind") => why = error,
-            Err(error) => panic!("{error}"),
-        }
-    }
-    panic!("{why}")
 }

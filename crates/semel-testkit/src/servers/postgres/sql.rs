@@ -9,13 +9,18 @@ use std::{
 use super::install::Major;
 use crate::servers::user;
 
+/// Tells psql where to connect, to print rows alone and to end at the first error.
+pub(super) fn configure(psql: &mut Command, url: &str) {
+    user::plain_environment(psql);
+    psql.env("PGCONNECT_TIMEOUT", "20").current_dir("/").args(["--dbname", url]);
+    psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"]);
+}
+
 /// Runs statements, each in a transaction of its own, and returns their rows: a line each, columns
 /// set apart by `|`.
 pub(super) fn run(major: Major, url: &str, statements: &str) -> Result<String, String> {
     let mut psql = Command::new(major.program("psql"));
-    user::plain_environment(&mut psql);
-    psql.env("PGCONNECT_TIMEOUT", "20").current_dir("/").args(["--dbname", url]);
-    psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only", "--set=ON_ERROR_STOP=1"]);
+    configure(&mut psql, url);
     psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut psql = psql.spawn().expect("psql starts");
     let mut input = psql.stdin.take().expect("psql has an input");

@@ -1,7 +1,13 @@
 //! What a private server promises, seen through psql.
 
+use std::{
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::Stdio,
+};
+
 use super::*;
-use crate::servers::TcpProxy;
+use crate::servers::{TcpProxy, patience::until, scratch};
 
 #[tokio::test]
 async fn every_major_answers_as_itself() {
@@ -77,4 +83,43 @@ async fn a_commit_whose_reply_is_lost_has_happened_and_a_lost_commit_has_not() {
     assert!(committing(2).await.is_err());
     request.sprung().await;
     assert_eq!(server.try_sql("lost_commit", "TABLE t").await.unwrap(), "1");
+}
+
+#[tokio::test]
+async fn a_dropped_server_leaves_neither_processes_nor_data() {
+    let server = Postgres::start(Major::V18).await;
+    let folder = server.scratch.path().to_owned();
+    let mut session = server.session(&server.url());
+    session.ask("BEGIN; SELECT pg_backend_pid();").await;
+    assert!(scratch::inside(&folder).len() > 2);
+    drop(server);
+    assert_eq!((scratch::inside(&folder), folder.exists()), (Vec::new(), false));
+    session.say("SELECT 1;");
+    assert_eq!(session.try_hear().await, None);
+}
+
+/// The test starts itself in a process of its own, which it kills while the server is frozen: nobody
+/// is left then to tell the backends.
+#[tokio::test]
+async fn a_server_ends_with_a_test_that_is_killed() {
+    const ROLE: &str = "SEMEL_TEST_THAT_IS_KILLED";
+    const NAME: &str = "servers::postgres::tests::a_server_ends_with_a_test_that_is_killed";
+    if std::env::var_os(ROLE).is_some() {
+        let server = Postgres::start(Major::V17).await;
+        let _session = server.session(&server.url()).ask("SELECT 1;").await;
+        server.pause();
+        println!("\nfolder {}", server.scratch.path().display());
+        return std::future::pending().await;
+    }
+    let mut killed = Process::start(std::env::current_exe().unwrap(), |command| {
+        command.args(["--exact", NAME, "--nocapture"]).env(ROLE, "1");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    });
+    let (_input, output) = killed.pipes();
+    let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+    let folder = lines.find_map(|line| line.strip_prefix("folder ").map(PathBuf::from)).unwrap();
+    assert!(!scratch::inside(&folder).is_empty());
+    killed.kill();
+    let all_gone = move || !folder.exists() && scratch::inside(&folder).is_empty();
+    assert!(blocking(|| until(all_gone)).await, "the server outlives its test");
 }

@@ -116,16 +116,18 @@ AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 -- The lock of a name: the first 8 bytes of a digest of the secret and the four parts of the name, each
 -- led by its length in 4 bytes.
 CREATE FUNCTION semel.lock_hash(tenant text, operation text, key text, facet bytea) RETURNS bigint
-LANGUAGE sql STABLE PARALLEL SAFE
+LANGUAGE plpgsql STABLE PARALLEL SAFE -- plpgsql keeps its plan from call to call
 AS $$
-    SELECT ('x' || encode(substr(sha256(
+BEGIN
+    RETURN ('x' || encode(substr(sha256(
         m.lock_secret
         || int4send(octet_length(tenant)) || convert_to(tenant, 'UTF8')
         || int4send(octet_length(operation)) || convert_to(operation, 'UTF8')
         || int4send(octet_length(key)) || convert_to(key, 'UTF8')
         || int4send(octet_length(facet)) || facet
     ), 1, 8), 'hex'))::bit(64)::bigint
-    FROM semel.meta AS m
+    FROM semel.meta AS m;
+END
 $$;
 
 -- A commit without completion fails. The trigger is asked at the end of the transaction and reads

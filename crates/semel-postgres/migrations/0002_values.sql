@@ -83,30 +83,35 @@ CREATE FUNCTION semel.read_permit(
 LANGUAGE plpgsql IMMUTABLE
 AS $$
 DECLARE
-    parts text[];
+    parts text[] := string_to_array(permit, '.');
 BEGIN
-    IF octet_length(permit) < 2048 THEN
-        parts := regexp_match(
-            permit COLLATE "C",
-            '^1\.((?:[0-9a-f]{2})+)\.((?:[0-9a-f]{2})+)\.((?:2[1-9a-f]|[3-6][0-9a-f]|7[0-9a-e])+)'
-                '\.((?:[0-9a-f]{64})?)\.([0-9a-f]{32})\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$'
-        );
+    -- Byte by byte: what is no ASCII stays an escape here, and then differs below.
+    IF octet_length(permit) < 2048 AND cardinality(parts) = 8 AND parts[4] ~ '^[0-9a-f]+$'
+        AND octet_length(parts[4]) % 2 = 0
+    THEN
+        key := replace(encode(decode(parts[4], 'hex'), 'escape'), '\\', '\');
     END IF;
-    IF parts IS NULL OR length(parts[6]) > 18 OR length(parts[7]) > 10 OR length(parts[3]) > 510 THEN
+    IF key IS NULL OR parts[1] <> '1' OR encode(convert_to(key, 'UTF8'), 'hex') <> parts[4]
+        OR octet_length(key) > 255 OR key COLLATE "C" !~ '^[!-~]+$'
+        OR octet_length(parts[5]) NOT IN (0, 64) OR octet_length(parts[6]) <> 32
+        OR parts[5] || parts[6] !~ '^[0-9a-f]+$'
+        OR parts[2] !~ '^[0-9a-f]+$' OR parts[3] !~ '^[0-9a-f]+$'
+        OR parts[7] !~ '^(0|[1-9][0-9]*)$' OR octet_length(parts[7]) > 18
+        OR parts[8] !~ '^(0|[1-9][0-9]*)$' OR octet_length(parts[8]) > 10
+    THEN
         RAISE EXCEPTION 'semel: the text is not a permit'
             USING ERRCODE = 'SM002', HINT = 'pass the permit exactly as it was given';
     END IF;
-    IF parts[1] IS DISTINCT FROM encode(convert_to(tenant, 'UTF8'), 'hex')
-        OR parts[2] IS DISTINCT FROM encode(convert_to(operation, 'UTF8'), 'hex')
+    IF parts[2] IS DISTINCT FROM encode(convert_to(tenant, 'UTF8'), 'hex')
+        OR parts[3] IS DISTINCT FROM encode(convert_to(operation, 'UTF8'), 'hex')
     THEN
         RAISE EXCEPTION 'semel: the permit is for another tenant or operation'
             USING ERRCODE = 'SM003',
                 HINT = 'roll back; pass the tenant and the operation that this code serves';
     END IF;
-    key := convert_from(decode(parts[3], 'hex'), 'UTF8');
-    facet := decode(parts[4], 'hex');
-    token := decode(parts[5], 'hex');
-    fence := parts[6]::bigint;
+    facet := decode(parts[5], 'hex');
+    token := decode(parts[6], 'hex');
+    fence := parts[7]::bigint;
 END
 $$;
 

@@ -181,12 +181,14 @@ $$;
 -- Writes a lease as renewed now.
 CREATE FUNCTION semel.write_lease(token bytea, fence bigint, now_us bigint, lease_us bigint)
 RETURNS void
-LANGUAGE sql VOLATILE
+LANGUAGE plpgsql VOLATILE
 AS $$
+BEGIN
     INSERT INTO semel.lease AS l (token, fence, renewed_at_us, lease_us)
     VALUES (token, fence, now_us, lease_us)
     ON CONFLICT ON CONSTRAINT lease_pkey DO UPDATE
-    SET fence = excluded.fence, renewed_at_us = excluded.renewed_at_us, lease_us = excluded.lease_us
+    SET fence = excluded.fence, renewed_at_us = excluded.renewed_at_us, lease_us = excluded.lease_us;
+END
 $$;
 
 -- Looks at an intent and decides what a claim of it meets. What is final needs no lock: it is answered

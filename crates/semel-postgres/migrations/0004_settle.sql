@@ -20,7 +20,11 @@ BEGIN
     lock := semel.lock_hash(tenant, operation, key, facet);
     mark := ' ' || lock || ':' || encode(token, 'hex');
     mine := strpos(marks, mark) > 0;
-    reference := convert_from(decode(substring(marks FROM mark || ':([0-9a-f]+)'), 'hex'), 'UTF8');
+    -- The entry of a claim that named a reference has it as its third part.
+    reference := nullif(split_part(
+        split_part(substr(marks, nullif(strpos(marks, mark), 0)), ' ', 2), ':', 3
+    ), '');
+    reference := convert_from(decode(reference, 'hex'), 'UTF8');
     IF NOT pg_try_advisory_xact_lock(lock) THEN
         RAISE EXCEPTION 'semel: another transaction is at work on this intent'
             USING ERRCODE = '55P03', HINT = 'roll back, wait a moment and try again';
@@ -144,17 +148,19 @@ CREATE FUNCTION semel.complete(
     reference_for interval DEFAULT NULL,
     body_kept boolean DEFAULT true
 ) RETURNS text
-LANGUAGE sql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET standard_conforming_strings = on
 AS $$
-    SELECT semel.finish(
+BEGIN
+    RETURN semel.finish(
         permit, tenant, operation, 'done',
         semel.write_outcome(
             status, headers, CASE WHEN body_kept THEN coalesce(body, '') END, pointer_kind, pointer_id
         ),
         pointer_kind, pointer_id, replay_for, remember_for, reference_for
-    )
+    );
+END
 $$;
 
 -- Says that the operation ended in a final failure, which is an outcome too: a retry gets it. For a
@@ -172,17 +178,19 @@ CREATE FUNCTION semel.fail(
     remember_for interval DEFAULT '30 days',
     body_kept boolean DEFAULT true
 ) RETURNS text
-LANGUAGE sql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET standard_conforming_strings = on
 AS $$
-    SELECT semel.finish(
+BEGIN
+    RETURN semel.finish(
         permit, tenant, operation, 'failed',
         semel.write_outcome(
             status, headers, CASE WHEN body_kept THEN coalesce(body, '') END, pointer_kind, pointer_id
         ),
         pointer_kind, pointer_id, replay_for, remember_for, NULL
-    )
+    );
+END
 $$;
 
 -- Says that no run had an effect: the next claim is granted, with other content too unless `compare` is

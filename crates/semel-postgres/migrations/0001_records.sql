@@ -114,7 +114,8 @@ LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
 -- The lock of a name: the first 8 bytes of a digest of the secret and the four parts of the name, each
--- led by its length in 4 bytes.
+-- led by its length in 4 bytes. A business reference has the lock of the name (tenant, operation,
+-- reference, 'R'): no facet of an intent has one byte.
 CREATE FUNCTION semel.lock_hash(tenant text, operation text, key text, facet bytea) RETURNS bigint
 LANGUAGE plpgsql STABLE PARALLEL SAFE -- plpgsql keeps its plan from call to call
 AS $$
@@ -127,6 +128,16 @@ BEGIN
         || int4send(octet_length(facet)) || facet
     ), 1, 8), 'hex'))::bit(64)::bigint
     FROM semel.meta AS m;
+END
+$$;
+
+-- Fails the statement that calls it, and with it the transaction: a statement of plain SQL cannot
+-- raise by itself.
+CREATE FUNCTION semel.refuse(code text, message text, hint text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, HINT = hint;
 END
 $$;
 

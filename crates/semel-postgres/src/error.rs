@@ -36,10 +36,47 @@ impl Fault {
         }
     }
 
+    /// Whether the server itself undid the transaction for another's sake: a new one may succeed.
+    pub(crate) fn undone(&self) -> bool {
+        matches!(self.sqlstate().as_deref(), Some("40001" | "40P01"))
+    }
+
+    /// Whether the connection ended, so that nobody can tell from here what became of a commit.
+    pub(crate) fn ends_connection(&self) -> bool {
+        match (self, self.sqlstate().as_deref()) {
+            (Self::Outcome(_) | Self::Said(_), _) => false,
+            (_, None) => true,
+            (_, Some(code)) => code.starts_with("08") || code.starts_with("57P"),
+        }
+    }
+
     /// Whether another transaction won: this one did nothing, and a new one decides anew.
     pub(crate) fn lost_race(&self) -> bool {
         matches!(self.sqlstate().as_deref(), Some("40001" | "40P01" | "23505"))
     }
+}
+
+/// Whether an error, or a cause of it, is a driver's word that the server undid the transaction for
+/// another's sake.
+pub(crate) fn says_undone(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let code = error.downcast_ref::<tokio_postgres::Error>().and_then(|error| error.code());
+        if code.is_some_and(|code| matches!(code.code(), "40001" | "40P01")) {
+            return true;
+        }
+        #[cfg(feature = "sqlx")]
+        if let Some(code) = error
+            .downcast_ref::<sqlx::Error>()
+            .and_then(sqlx::Error::as_database_error)
+            .and_then(|error| error.code())
+            && matches!(&*code, "40001" | "40P01")
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 impl From<Fault> for StoreError {
@@ -79,6 +116,10 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
         "3F000" | "42P01" | "42703" | "42704" | "42883" => {
             (Kind::Version, "the schema lacks something; migrate it with semel migrate")
         }
+        "25P02" => (
+            Kind::Invalid,
+            "a statement of the transaction failed and was not undone; nothing is committed",
+        ),
         "53100" => (Kind::Full, "the server's disk is full; make room"),
         "XX001" | "XX002" => (Kind::Damaged, "the server says that data is damaged; restore it"),
         _ if code.starts_with("SM") => (Kind::Invalid, "Semel's schema refused the statement"),

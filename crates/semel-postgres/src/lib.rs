@@ -31,6 +31,7 @@ mod queries;
 mod row;
 mod schema;
 mod tls;
+pub mod transact;
 mod value;
 
 use std::sync::Arc;

@@ -29,6 +29,19 @@ impl LockSecret {
         self.hash(&parts)
     }
 
+    /// Returns the lock of a business reference: of a name whose facet is the single byte `R`, which no
+    /// intent has.
+    pub(crate) fn lock_of_reference(&self, id: &IntentId, reference: &str) -> i64 {
+        let scope = &id.scope;
+        let parts = [
+            scope.tenant.as_str().as_bytes(),
+            scope.operation.as_str().as_bytes(),
+            reference.as_bytes(),
+            b"R",
+        ];
+        self.hash(&parts)
+    }
+
     fn hash(&self, parts: &[&[u8]]) -> i64 {
         let mut digest = Sha256::new_with_prefix(self.0);
         for part in parts {

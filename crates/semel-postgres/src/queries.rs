@@ -31,4 +31,11 @@ statements! {
     record_read => "../sql/record/read.sql",
     record_write => "../sql/record/write.sql",
     session_look => "../sql/session/look.sql",
+    transact_claim => "../sql/transact/claim.sql",
+    transact_insert => "../sql/transact/insert.sql",
+    transact_load => "../sql/transact/load.sql",
+    transact_lose => "../sql/transact/lose.sql",
+    transact_rewind => "../sql/transact/rewind.sql",
+    transact_unmark => "../sql/transact/unmark.sql",
+    transact_update => "../sql/transact/update.sql",
 }

@@ -10,3 +10,4 @@
 
 mod fixture;
 mod schema;
+mod transact;

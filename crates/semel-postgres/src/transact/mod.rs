@@ -1,0 +1,252 @@
+#![doc = include_str!("../../docs/transact.md")]
+
+mod claim;
+mod guard;
+mod held;
+mod load;
+mod run;
+mod started;
+mod tokio_postgres;
+mod tx;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use semel::{
+    Call, Clock, Record, Refusal, StoreError, SystemClock, Token,
+    entropy::{Entropy, PooledEntropy},
+};
+
+use self::{
+    claim::{Asked, Decided, Lock},
+    tx::Text,
+};
+pub use self::{
+    guard::Guard,
+    load::Loader,
+    run::{Isolation, Ran, RunError},
+    started::{Lent, Started, Worked},
+    tokio_postgres::Prepared,
+    tx::Tx,
+};
+use crate::{error::Fault, lock::LockSecret, queries::Statements, row, value::Value};
+
+/// Claims inside the caller's own transactions. Cheap to clone.
+#[derive(Clone)]
+pub struct Transact {
+    statements: Arc<Statements>,
+    secret: LockSecret,
+    body_max: usize,
+    entropy: Arc<dyn Entropy>,
+    clock: Arc<dyn Clock>,
+    idle_timeout: Duration,
+    isolation: Isolation,
+    attempts_max: u32,
+}
+
+/// What a claim inside a transaction meets.
+#[must_use]
+pub enum Atomic<T: Tx> {
+    /// Neither run nor replay; the transaction comes back.
+    Refused(T, Refusal),
+    /// The kept outcome; the transaction comes back.
+    Replay(T, Box<Record>),
+    /// Another transaction won, and this one is rolled back. Begin a new one and claim again.
+    Retry(StoreError),
+    /// The caller is the holder, as long as the guard lives.
+    Run(Guard<T>),
+}
+
+impl Transact {
+    /// The largest time that an idle transaction may hold a key, unless set otherwise.
+    const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+    /// How often a run begins a transaction, unless set otherwise.
+    const ATTEMPTS: u32 = 5;
+
+    pub(crate) fn new(statements: Arc<Statements>, secret: LockSecret, body_max: usize) -> Self {
+        Self {
+            statements,
+            secret,
+            body_max,
+            entropy: Arc::new(PooledEntropy::new()),
+            clock: Arc::new(SystemClock::new()),
+            idle_timeout: Self::IDLE_TIMEOUT,
+            isolation: Isolation::Default,
+            attempts_max: Self::ATTEMPTS,
+        }
+    }
+
+    /// Sets how long a transaction that holds a key may be idle until the server ends it, so that a
+    /// client which vanished does not hold the key for ever; the default is 60 s. A shorter
+    /// `idle_in_transaction_session_timeout` of the session stays. Between 10 ms and a day.
+    #[must_use]
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        let (min, max) = (Duration::from_millis(10), Duration::from_secs(24 * 60 * 60));
+        self.idle_timeout = timeout.clamp(min, max);
+        self
+    }
+
+    /// Sets the isolation of the transactions that [`Transact::run`] begins.
+    #[must_use]
+    pub const fn isolation(mut self, isolation: Isolation) -> Self {
+        self.isolation = isolation;
+        self
+    }
+
+    /// Sets how many transactions [`Transact::run`] begins at most, because others won; the default
+    /// is 5, the least is 1.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts: u32) -> Self {
+        self.attempts_max = attempts.max(1);
+        self
+    }
+
+    /// Sets the clock that waits; the default is the system's. What decides anything is always the
+    /// server's.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Sets the source of tokens; the default is the system's.
+    #[must_use]
+    pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
+        self.entropy = entropy;
+        self
+    }
+
+    /// Claims an intent inside `tx`, in one statement that waits for nobody.
+    ///
+    /// # Errors
+    ///
+    /// Fails, and rolls `tx` back, if it is not what the [module](self) asks for, or the server cannot
+    /// be asked.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, `tx` is rolled back.
+    pub async fn claim<T: Tx>(&self, tx: T, call: &Call) -> Result<Atomic<T>, StoreError> {
+        self.claim_with(tx, call, None).await
+    }
+
+    /// As [`Transact::claim`], by statements that were prepared on the connection of `tx`: faster.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transact::claim`]; also if `prepared` is of another connection.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Transact::claim`].
+    pub async fn claim_prepared<T: Tx>(
+        &self,
+        tx: T,
+        call: &Call,
+        prepared: &Prepared,
+    ) -> Result<Atomic<T>, StoreError> {
+        self.claim_with(tx, call, Some(prepared)).await
+    }
+
+    async fn claim_with<T: Tx>(
+        &self,
+        mut tx: T,
+        call: &Call,
+        prepared: Option<&Prepared>,
+    ) -> Result<Atomic<T>, StoreError> {
+        let asked = Asked::new(self, call, self.token())?;
+        tx.admit()?;
+        let answer = tx.ask(self.claim_text(prepared), &asked.values()).await;
+        match self.met(tx, asked, answer, prepared).await {
+            Ok(atomic) => Ok(atomic),
+            Err(fault) if fault.undone() => Ok(Atomic::Retry(fault.into())),
+            Err(fault) => Err(fault.into()),
+        }
+    }
+
+    fn token(&self) -> Token {
+        Token::from_bytes(self.entropy.bytes())
+    }
+
+    fn claim_text<'a>(&'a self, prepared: Option<&'a Prepared>) -> Text<'a> {
+        let prepared = prepared.map(|prepared| &prepared.claim);
+        Text { text: &self.statements.transact_claim, prepared }
+    }
+
+    /// Does what the answer to a claim says.
+    async fn met<T: Tx>(
+        &self,
+        mut tx: T,
+        asked: Asked<'_>,
+        answer: Result<Option<T::Row>, Fault>,
+        prepared: Option<&Prepared>,
+    ) -> Result<Atomic<T>, Fault> {
+        let answer = answer?.ok_or_else(claim::no_answer)?;
+        let mark = asked.mark().to_owned();
+        let (lock, decided) = asked.decide(&answer)?;
+        let refusal = match decided {
+            Decided::Run(held) => {
+                return Ok(Atomic::Run(Guard::new(tx, self.clone(), prepared.cloned(), held)));
+            }
+            Decided::Replay(record) => return Ok(Atomic::Replay(tx, record)),
+            Decided::Refused(refusal) => refusal,
+            Decided::Lose(record, refusal) => {
+                self.lose(&mut tx, &record).await?;
+                refusal
+            }
+            Decided::Rewind(record, refusal) => {
+                self.rewind(&mut tx, &record).await?;
+                refusal
+            }
+        };
+        if lock == Lock::Taken {
+            let text = (*self.statements.transact_unmark).into();
+            tx.ask(text, &[Value::Text(Some(&mark))]).await?;
+        }
+        Ok(Atomic::Refused(tx, refusal))
+    }
+
+    async fn lose<T: Tx>(&self, tx: &mut T, lost: &Record) -> Result<(), Fault> {
+        let scope = &lost.id.scope;
+        let values = [
+            Value::Text(Some(scope.tenant.as_str())),
+            Value::Text(Some(scope.operation.as_str())),
+            Value::Text(Some(lost.id.key.as_str())),
+            Value::Bytes(Some(row::facet(&lost.id))),
+            Value::Bigint(lost.settled_at.map(row::micros)),
+            Value::Text(lost.reason.as_deref()),
+            Value::Bytes(Some(lost.token.as_bytes())),
+            Value::Bigint(Some(row::number(lost.fence))),
+        ];
+        tx.ask((*self.statements.transact_lose).into(), &values).await.map(drop)
+    }
+
+    async fn rewind<T: Tx>(&self, tx: &mut T, record: &Record) -> Result<(), Fault> {
+        let values = [
+            Value::Bytes(Some(record.token.as_bytes())),
+            Value::Bigint(Some(row::number(record.fence))),
+            Value::Bigint(Some(row::micros(record.lease.renewed_at))),
+            Value::Bigint(Some(row::span(record.lease.length))),
+        ];
+        tx.ask((*self.statements.transact_rewind).into(), &values).await.map(drop)
+    }
+}
+
+impl<T: Tx> fmt::Debug for Atomic<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(_, refusal) => f.debug_tuple("Refused").field(refusal).finish(),
+            Self::Replay(_, record) => f.debug_tuple("Replay").field(record).finish(),
+            Self::Retry(error) => f.debug_tuple("Retry").field(error).finish(),
+            Self::Run(guard) => f.debug_tuple("Run").field(guard).finish(),
+        }
+    }
+}
+
+impl fmt::Debug for Transact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transact")
+            .field("isolation", &self.isolation)
+            .field("idle_timeout", &self.idle_timeout)
+            .finish_non_exhaustive()
+    }
+}

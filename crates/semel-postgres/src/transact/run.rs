@@ -1,0 +1,199 @@
+//! The short form: begin, claim, mutate, complete, commit; and again after a lost race.
+
+use std::{error::Error as StdError, future::Future, time::Duration};
+
+use semel::{Call, Record, Refusal, StoreError, Token};
+use thiserror::Error;
+
+use super::{Atomic, Guard, Lent, Started, Transact, Worked, claim::Asked, started::Home};
+use crate::error::{Fault, invalid, says_undone};
+
+/// How a run in a transaction of its own ended.
+#[derive(Debug)]
+#[must_use]
+pub enum Ran<T> {
+    /// It was done and committed now.
+    Done(T),
+    /// Neither run nor replay.
+    Refused(Refusal),
+    /// It was done before; this is what was kept.
+    Replay(Box<Record>),
+}
+
+/// Why a run in a transaction of its own is not committed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RunError<E> {
+    /// The server could not be asked, or the commit failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The work failed, and everything was rolled back.
+    #[error("the work inside the transaction failed")]
+    Work(#[source] E),
+}
+
+impl<E> From<Fault> for RunError<E> {
+    fn from(fault: Fault) -> Self {
+        Self::Store(fault.into())
+    }
+}
+
+/// The isolation of a transaction.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// What the session says: `default_transaction_isolation`.
+    #[default]
+    Default,
+    /// Each statement sees what is committed when it begins.
+    ReadCommitted,
+    /// All statements see what was committed when the first began.
+    RepeatableRead,
+    /// As if one transaction ran after the other.
+    Serializable,
+}
+
+impl Isolation {
+    pub(super) const fn begin(self) -> &'static str {
+        match self {
+            Self::Default => "BEGIN",
+            Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Self::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Self::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
+}
+
+/// How one transaction of a run ended.
+pub(super) enum Once<T, E> {
+    Ran(Ran<T>),
+    /// Another transaction won; all of this one is undone.
+    Again(RunError<E>),
+    /// The answer to the commit was lost: it may be there.
+    Lost(T, StoreError),
+}
+
+impl Transact {
+    /// Runs `work` in a transaction of its own, unless the intent was done before, and commits it
+    /// together with the outcome that `work` gives back by [`Guard::done`](Guard::done). `BEGIN` and the claim are
+    /// one round trip, the completion and `COMMIT` another. After a lost race it decides anew in a new
+    /// transaction, a bounded number of times. While another holder works on it, it says so at once.
+    ///
+    /// `client` is a `&mut Client`, with [`Prepared`](super::Prepared) statements beside it if there are any, or
+    /// whatever else is [`Lent`].
+    ///
+    /// `work` may run more than once, each time after all that it did was rolled back: it must call
+    /// nothing outside. A lost race of its own statements is known by the causes of its error.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the error of `work`, with everything rolled back; or with the store's. An error of
+    /// kind `Unavailable` says that the commit may or may not be there: call again with the same
+    /// intent.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the transaction is rolled back, unless its commit was sent: call again
+    /// with the same intent. The client can be used on.
+    pub async fn run<L, T, E, W>(
+        &self,
+        client: L,
+        call: &Call,
+        mut work: impl FnMut(Guard<Started<L>>) -> W,
+    ) -> Result<Ran<T>, RunError<E>>
+    where
+        L: Lent,
+        E: StdError + 'static,
+        W: Future<Output = Result<Worked<L, T>, E>>,
+    {
+        let token = self.token();
+        let home = Home::new(client);
+        for attempt in 1.. {
+            let Some(client) = home.take() else {
+                return Err(kept().into());
+            };
+            match self.once(client, &home, call, token, &mut work).await? {
+                Once::Ran(ran) => return Ok(ran),
+                Once::Again(error) if attempt >= self.attempts_max => return Err(error),
+                Once::Again(_) => self.pause(attempt).await,
+                Once::Lost(_, error) => return Err(error.into()),
+            }
+        }
+        unreachable!("the attempts are bounded")
+    }
+
+    /// Runs one transaction.
+    pub(super) async fn once<L, T, E, W>(
+        &self,
+        client: L,
+        home: &Home<L>,
+        call: &Call,
+        token: Token,
+        work: &mut impl FnMut(Guard<Started<L>>) -> W,
+    ) -> Result<Once<T, E>, RunError<E>>
+    where
+        L: Lent,
+        E: StdError + 'static,
+        W: Future<Output = Result<Worked<L, T>, E>>,
+    {
+        let asked = Asked::new(self, call, token)?;
+        let (begin, claim) = (self.isolation.begin(), &self.statements.transact_claim);
+        let (tx, answer) = Started::begin(client, home, begin, claim, &asked.values()).await?;
+        let prepared = tx.prepared().cloned();
+        let guard = match self.met(tx, asked, answer, prepared.as_ref()).await {
+            Ok(Atomic::Run(guard)) => guard,
+            Ok(Atomic::Replay(tx, record)) => {
+                tx.rollback().await?;
+                return Ok(Once::Ran(Ran::Replay(record)));
+            }
+            Ok(Atomic::Refused(tx, refusal)) => {
+                // A lost holder may have been written down as unknown.
+                tx.commit().await?;
+                return Ok(Once::Ran(Ran::Refused(refusal)));
+            }
+            Ok(Atomic::Retry(error)) => return Ok(Once::Again(error.into())),
+            Err(fault) if fault.undone() => return Ok(Once::Again(fault.into())),
+            Err(fault) => return Err(fault.into()),
+        };
+        match work(guard).await {
+            Ok(worked) => commit(worked).await,
+            Err(error) if says_undone(&error) => Ok(Once::Again(RunError::Work(error))),
+            Err(error) => Err(RunError::Work(error)),
+        }
+    }
+
+    /// Waits a random while, longer with each attempt, so that those who met do not meet again.
+    pub(super) async fn pause(&self, attempt: u32) {
+        let longest = FIRST_PAUSE_MS.saturating_mul(1 << attempt.min(6));
+        let drawn = u64::from_be_bytes(first_eight(self.entropy.bytes()));
+        let pause = Duration::from_micros(drawn % (longest * 1_000));
+        self.clock.sleep_until(self.clock.monotonic().after(pause)).await;
+    }
+}
+
+async fn commit<L: Lent, T, E>(worked: Worked<L, T>) -> Result<Once<T, E>, RunError<E>> {
+    let (ending, value) = worked.ending()?;
+    match ending.commit().await {
+        (Ok(()), Ok(())) => Ok(Once::Ran(Ran::Done(value))),
+        (Err(fault), _) if fault.lost_race() => Ok(Once::Again(fault.into())),
+        (Ok(()), Err(fault)) if fault.undone() => Ok(Once::Again(fault.into())),
+        // Without a word of the server's the commit may be there, even if the statement before it was
+        // not answered.
+        (Err(fault), _) | (Ok(()), Err(fault)) if fault.ends_connection() => {
+            Ok(Once::Lost(value, fault.into()))
+        }
+        (Err(fault), _) | (Ok(()), Err(fault)) => Err(fault.into()),
+    }
+}
+
+fn kept() -> StoreError {
+    invalid("the work of a run kept its guard, and failed; drop the guard first")
+}
+
+const FIRST_PAUSE_MS: u64 = 4;
+
+fn first_eight(bytes: [u8; 16]) -> [u8; 8] {
+    let mut first = [0; 8];
+    first.copy_from_slice(&bytes[..8]);
+    first
+}

@@ -1,0 +1,220 @@
+//! Transactions that a run begins by itself: `BEGIN` and `COMMIT` share a round trip with the claim
+//! and the completion.
+
+use std::{
+    future::Future,
+    ops::Deref,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Waker},
+};
+
+use futures_util::future::join;
+use semel::{Outcome, StoreError, decide::FinishKind};
+use tokio_postgres::{Client, Row};
+
+use super::{
+    Guard, Prepared,
+    guard::{Ending, text},
+    tokio_postgres::ask,
+    tx::{Carry, Text},
+};
+use crate::{error::Fault, value::Value};
+
+/// A connection that a run may use alone: a client, or what a pool lends.
+///
+/// ```
+/// # struct Object(tokio_postgres::Client);
+/// use semel_postgres::transact::Lent;
+///
+/// struct OfMyPool(Object);
+///
+/// impl Lent for OfMyPool {
+///     fn client(&self) -> &tokio_postgres::Client {
+///         &self.0.0
+///     }
+/// }
+/// ```
+pub trait Lent: Send + Sync {
+    /// Returns the client. Nothing else may use it meanwhile.
+    fn client(&self) -> &Client;
+
+    /// Returns what was prepared on this connection, if anything was.
+    fn prepared(&self) -> Option<&Prepared> {
+        None
+    }
+}
+
+impl Lent for &mut Client {
+    fn client(&self) -> &Client {
+        self
+    }
+}
+
+impl Lent for (&mut Client, &Prepared) {
+    fn client(&self) -> &Client {
+        self.0
+    }
+
+    fn prepared(&self) -> Option<&Prepared> {
+        Some(self.1)
+    }
+}
+
+impl Lent for Client {
+    fn client(&self) -> &Client {
+        self
+    }
+}
+
+/// Where a connection comes back to from a transaction that ended, wherever that was dropped.
+pub(super) struct Home<L>(Arc<Mutex<Option<L>>>);
+
+impl<L> Home<L> {
+    pub(super) fn new(lent: L) -> Self {
+        Self(Arc::new(Mutex::new(Some(lent))))
+    }
+
+    pub(super) fn take(&self) -> Option<L> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn put(&self, lent: Option<L>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = lent;
+    }
+}
+
+/// A transaction that a run began. Dropping it rolls back.
+pub struct Started<L: Lent> {
+    lent: Option<L>,
+    home: Home<L>,
+    ended: bool,
+}
+
+impl<L: Lent> std::fmt::Debug for Started<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Started").finish_non_exhaustive()
+    }
+}
+
+impl<L: Lent> Started<L> {
+    /// Begins a transaction, and asks the first statement in the same round trip.
+    pub(super) async fn begin(
+        lent: L,
+        home: &Home<L>,
+        begin: &str,
+        first: &str,
+        values: &[Value<'_>],
+    ) -> Result<(Self, Result<Option<Row>, Fault>), Fault> {
+        // From here on a dropped future rolls back whatever of it was sent.
+        let home = Home(Arc::clone(&home.0));
+        let started = Self { lent: Some(lent), home, ended: false };
+        let first = Text { text: first, prepared: started.prepared().map(|made| &made.claim) };
+        let client = started.client();
+        let (begun, answer) = join(client.batch_execute(begin), ask(client, first, values)).await;
+        begun?;
+        Ok((started, answer.map_err(Fault::from)))
+    }
+
+    pub(super) fn prepared(&self) -> Option<&Prepared> {
+        self.lent().prepared()
+    }
+
+    fn client(&self) -> &Client {
+        self.lent().client()
+    }
+
+    fn lent(&self) -> &L {
+        self.lent.as_ref().expect("only dropping it takes it away")
+    }
+
+    /// Commits what a refusal wrote.
+    pub(super) async fn commit(mut self) -> Result<(), Fault> {
+        self.client().batch_execute("COMMIT").await?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Rolls back, and waits until the server has: its locks are free then.
+    pub(super) async fn rollback(mut self) -> Result<(), Fault> {
+        self.client().batch_execute("ROLLBACK").await?;
+        self.ended = true;
+        Ok(())
+    }
+}
+
+impl<L: Lent> Drop for Started<L> {
+    fn drop(&mut self) {
+        let lent = self.lent.take();
+        if let Some(lent) = lent.as_ref().filter(|_| !self.ended) {
+            // The first poll queues the statement; nobody waits for its answer.
+            let rollback = pin!(lent.client().batch_execute("ROLLBACK"));
+            drop(rollback.poll(&mut Context::from_waker(Waker::noop())));
+        }
+        self.home.put(lent);
+    }
+}
+
+impl<L: Lent> Carry for Started<L> {
+    type Row = Row;
+
+    fn admit(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn ask(&mut self, what: Text<'_>, values: &[Value<'_>]) -> Result<Option<Row>, Fault> {
+        Ok(ask(self.client(), what, values).await?)
+    }
+}
+
+impl<L: Lent> Deref for Guard<Started<L>> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        self.tx.client()
+    }
+}
+
+impl<L: Lent> Guard<Started<L>> {
+    /// Gives the guard back to the run, with the outcome to be stored and committed.
+    pub fn done<T>(self, outcome: Outcome, value: T) -> Worked<L, T> {
+        Worked { guard: self, kind: FinishKind::Done, outcome, value }
+    }
+
+    /// Gives the guard back to the run, with a final failure to be stored and committed. What was
+    /// mutated is committed as well.
+    pub fn failed<T>(self, outcome: Outcome, value: T) -> Worked<L, T> {
+        Worked { guard: self, kind: FinishKind::Failed, outcome, value }
+    }
+}
+
+/// What the work of a run gives back: made by [`Guard::done`] and [`Guard::failed`].
+#[derive(Debug)]
+#[must_use = "dropping it rolls the transaction back"]
+pub struct Worked<L: Lent, T> {
+    guard: Guard<Started<L>>,
+    kind: FinishKind,
+    outcome: Outcome,
+    value: T,
+}
+
+impl<L: Lent, T> Worked<L, T> {
+    pub(super) fn ending(self) -> Result<(Ending<Started<L>>, T), StoreError> {
+        let Self { guard, kind, outcome, value } = self;
+        Ok((guard.ending(kind, outcome)?, value))
+    }
+}
+
+impl<L: Lent> Ending<Started<L>> {
+    /// Writes the outcome and commits, in one round trip. The commit does nothing if the statement
+    /// before it failed.
+    pub(super) async fn commit(mut self) -> (Result<(), Fault>, Result<(), Fault>) {
+        let values = self.last.values();
+        let text = text(&self.transact, self.prepared.as_ref(), &self.last);
+        let client = self.tx.client();
+        let (written, committed) =
+            join(ask(client, text, &values), client.batch_execute("COMMIT")).await;
+        self.tx.ended = committed.is_ok();
+        (written.map(drop).map_err(Fault::from), committed.map_err(Fault::from))
+    }
+}

@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     os::unix::process::CommandExt,
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus},
     sync::{OnceLock, mpsc},
     thread,
     time::Duration,
@@ -70,6 +70,11 @@ impl Process {
     pub(super) fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
         let pipes = self.child.stdin.take().zip(self.child.stdout.take());
         pipes.expect("the process was given pipes, and they are taken once")
+    }
+
+    /// Takes what it says of its errors, which must be a pipe.
+    pub(super) fn errors(&mut self) -> ChildStderr {
+        self.child.stderr.take().expect("the process was given a pipe, and it is taken once")
     }
 
     /// Says how it ended, or that it still runs.

@@ -1,12 +1,12 @@
 //! A session that stays open, for what one connection does while another does something else.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, Read, Write},
     process::{ChildStdin, Stdio},
     thread,
 };
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::{Postgres, sql};
 use crate::servers::Process;
@@ -19,6 +19,7 @@ const END: &str = "--- all was said ---";
 pub struct Session {
     input: ChildStdin,
     output: mpsc::UnboundedReceiver<String>,
+    errors: oneshot::Receiver<String>,
     process: Process,
 }
 
@@ -32,16 +33,23 @@ impl Postgres {
     pub fn session(&self, url: &str) -> Session {
         let mut process = Process::start(self.major().program("psql"), |command| {
             sql::configure(command, url);
-            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         });
-        let (input, output) = process.pipes();
+        let ((input, output), mut errors) = (process.pipes(), process.errors());
         let (heard, hears) = mpsc::unbounded_channel();
-        // Ends with psql.
+        let (failed, fails) = oneshot::channel();
+        // Both end with psql.
+        thread::spawn(move || {
+            let mut text = String::new();
+            // What is no text is still an end.
+            let _ = errors.read_to_string(&mut text);
+            let _ = failed.send(text);
+        });
         thread::spawn(move || {
             let lines = BufReader::new(output).lines().map_while(Result::ok);
             lines.map(|line| heard.send(line)).take_while(Result::is_ok).for_each(drop);
         });
-        Session { input, output: hears, process }
+        Session { input, output: hears, errors: fails, process }
     }
 }
 
@@ -54,12 +62,10 @@ impl Session {
 
     /// Says statements and waits for no answer.
     ///
-    /// # Panics
-    ///
-    /// Panics if psql is gone.
+    /// That psql is gone meanwhile shows at its answer.
     pub fn say(&mut self, statements: &str) {
         let text = format!("{statements}\n\\echo {END}\n");
-        self.input.write_all(text.as_bytes()).expect("psql listens");
+        let _ = self.input.write_all(text.as_bytes());
     }
 
     /// Waits for the rows of what was said last: a line each.
@@ -68,19 +74,25 @@ impl Session {
     ///
     /// Panics if a statement failed, or the connection is gone.
     pub async fn hear(&mut self) -> String {
-        self.try_hear().await.expect("psql answers")
+        self.try_hear().await.unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Waits for the rows of what was said last; nothing if a statement failed or the connection is
-    /// gone, which ends the session.
-    pub async fn try_hear(&mut self) -> Option<String> {
+    /// Waits for the rows of what was said last.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the words of psql if a statement fails or the connection is lost. That ends the
+    /// session; whoever asks again hears nothing new.
+    pub async fn try_hear(&mut self) -> Result<String, String> {
         let mut rows = Vec::new();
-        loop {
-            match self.output.recv().await? {
-                end if end == END => return Some(rows.join("\n")),
-                row => rows.push(row),
+        while let Some(row) = self.output.recv().await {
+            if row == END {
+                return Ok(rows.join("\n"));
             }
+            rows.push(row);
         }
+        let errors = if self.errors.is_terminated() { None } else { (&mut self.errors).await.ok() };
+        Err(errors.unwrap_or_else(|| "the session has ended".to_owned()))
     }
 
     /// Says statements and returns their rows.

@@ -95,7 +95,8 @@ async fn a_dropped_server_leaves_neither_processes_nor_data() {
     drop(server);
     assert_eq!((scratch::inside(&folder), folder.exists()), (Vec::new(), false));
     session.say("SELECT 1;");
-    assert_eq!(session.try_hear().await, None);
+    let error = session.try_hear().await.unwrap_err();
+    assert!(error.contains("server closed the connection"), "{error}");
 }
 
 /// The test starts itself in a process of its own, which it kills while the server is frozen: nobody

@@ -96,7 +96,8 @@ BEGIN
         OR octet_length(parts[5]) NOT IN (0, 64) OR octet_length(parts[6]) <> 32
         OR parts[5] || parts[6] !~ '^[0-9a-f]+$'
         OR parts[2] !~ '^[0-9a-f]+$' OR parts[3] !~ '^[0-9a-f]+$'
-        OR parts[7] !~ '^(0|[1-9][0-9]*)$' OR octet_length(parts[7]) > 18
+        OR parts[7] !~ '^(0|[1-9][0-9]*)$' OR octet_length(parts[7]) > 19
+        OR octet_length(parts[7]) = 19 AND parts[7] COLLATE "C" > '9223372036854775807'
         OR parts[8] !~ '^(0|[1-9][0-9]*)$' OR octet_length(parts[8]) > 10
     THEN
         RAISE EXCEPTION 'semel: the text is not a permit'

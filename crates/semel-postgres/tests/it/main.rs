@@ -8,6 +8,13 @@
     reason = "a test may fail by panicking, looks at the real clock and starts tasks"
 )]
 
+mod bounding;
+mod bridging;
+mod caller;
 mod fixture;
+mod functions;
+mod keeping;
+mod misuse;
+mod referring;
 mod schema;
 mod transact;

@@ -85,6 +85,8 @@ fn home() -> Result<PathBuf> {
         std::os::unix::fs::symlink(&elsewhere, &home).context("cannot link to the servers")?;
     }
     std::fs::create_dir_all(&home).context("cannot make the folder of the servers")?;
+    // By its real path, as the test kit starts what lies there: a link below a closed folder is closed.
+    let home = home.canonicalize().context("cannot follow the link to the servers")?;
     ensure!(may_enter(&home)?, "user {USER} may not enter {}", home.display());
     Ok(home)
 }

@@ -88,7 +88,8 @@ impl Scratch {
             let mut wrong = inside(&self.path);
             wrong.retain(|pid| is_wrong(*pid));
             if !wrong.is_empty() {
-                send(signal, &wrong);
+                // Some may be gone meanwhile: they are looked for again.
+                process::send(signal, wrong.iter().map(u32::to_string));
             }
             wrong.is_empty()
         });
@@ -159,11 +160,4 @@ pub(super) fn inside(folder: &Path) -> Vec<u32> {
 fn is_stopped(pid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))
-}
-
-fn send(signal: &str, pids: &[u32]) {
-    let pids = pids.iter().map(u32::to_string);
-    // Some may be gone meanwhile: the caller looks again.
-    let sent = Command::new("kill").args(["-s", signal, "--"]).args(pids).output();
-    drop(sent.expect("a signal can be sent"));
 }

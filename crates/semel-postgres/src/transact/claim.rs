@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What one claim asks.
-pub(super) struct Asked<'a> {
+pub(crate) struct Asked<'a> {
     call: &'a Call,
     ask: Ask,
     lock: i64,

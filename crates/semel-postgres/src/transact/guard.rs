@@ -75,6 +75,18 @@ impl<T: Tx> Guard<T> {
         self.end(FinishKind::Failed, outcome).await
     }
 
+    /// Gives the guard back to the [run](Transact::run) that lent it, with the outcome to be stored and
+    /// committed.
+    pub fn done<V>(self, outcome: Outcome, value: V) -> Worked<T, V> {
+        Worked { guard: self, kind: FinishKind::Done, outcome, value }
+    }
+
+    /// Gives the guard back to the [run](Transact::run) that lent it, with a final failure to be stored
+    /// and committed. What was mutated is committed as well.
+    pub fn failed<V>(self, outcome: Outcome, value: V) -> Worked<T, V> {
+        Worked { guard: self, kind: FinishKind::Failed, outcome, value }
+    }
+
     async fn end(self, kind: FinishKind, outcome: Outcome) -> Result<T, StoreError> {
         let mut ending = self.ending(kind, outcome)?;
         ending.write().await?;
@@ -92,8 +104,25 @@ impl<T: Tx> Guard<T> {
     }
 }
 
+/// What the work of a run gives back: made by [`Guard::done`] and [`Guard::failed`].
+#[derive(Debug)]
+#[must_use = "dropping it rolls the transaction back"]
+pub struct Worked<T: Tx, V> {
+    guard: Guard<T>,
+    kind: FinishKind,
+    outcome: Outcome,
+    value: V,
+}
+
+impl<T: Tx, V> Worked<T, V> {
+    pub(super) fn ending(self) -> Result<(Ending<T>, V), StoreError> {
+        let Self { guard, kind, outcome, value } = self;
+        Ok((guard.ending(kind, outcome)?, value))
+    }
+}
+
 /// A guard whose outcome is known and not yet written.
-pub(super) struct Ending<T: Tx> {
+pub(crate) struct Ending<T: Tx> {
     pub(super) tx: T,
     pub(super) transact: Transact,
     pub(super) prepared: Option<Prepared>,
@@ -101,7 +130,7 @@ pub(super) struct Ending<T: Tx> {
 }
 
 impl<T: Tx> Ending<T> {
-    async fn write(&mut self) -> Result<(), Fault> {
+    pub(super) async fn write(&mut self) -> Result<(), Fault> {
         let text = text(&self.transact, self.prepared.as_ref(), &self.last);
         self.tx.ask(text, &self.last.values()).await.map(drop)
     }
@@ -113,13 +142,12 @@ pub(super) fn text<'a>(
     prepared: Option<&'a Prepared>,
     last: &Final,
 ) -> Text<'a> {
-    let statements = &transact.statements;
-    if last.replaces() {
-        let prepared = prepared.map(|prepared| &prepared.update);
-        return Text { text: &statements.transact_update, prepared };
-    }
-    let prepared = prepared.map(|prepared| &prepared.insert);
-    Text { text: &statements.transact_insert, prepared }
+    let Transact { statements, keep, .. } = transact;
+    let (text, prepared) = match last.replaces() {
+        true => (&statements.transact_update, prepared.map(|prepared| &prepared.update)),
+        false => (&statements.transact_insert, prepared.map(|prepared| &prepared.insert)),
+    };
+    Text { text, prepared, keep: *keep }
 }
 
 impl<T: Tx> fmt::Debug for Guard<T> {

@@ -5,6 +5,9 @@ mod guard;
 mod held;
 mod load;
 mod run;
+mod source;
+#[cfg(feature = "sqlx")]
+mod sqlx;
 mod started;
 mod tokio_postgres;
 mod tx;
@@ -20,15 +23,21 @@ use self::{
     claim::{Asked, Decided, Lock},
     tx::Text,
 };
+#[cfg(feature = "sqlx")]
+use tokio_util::task::TaskTracker;
+
 pub use self::{
-    guard::Guard,
+    guard::{Guard, Worked},
     load::Loader,
     run::{Isolation, Ran, RunError},
-    started::{Lent, Started, Worked},
+    source::{Lend, Pool},
+    started::{Lent, Started},
     tokio_postgres::Prepared,
     tx::Tx,
 };
-use crate::{error::Fault, lock::LockSecret, queries::Statements, row, value::Value};
+use crate::{
+    PostgresStore, error::Fault, lock::LockSecret, queries::Statements, row, value::Value,
+};
 
 /// Claims inside the caller's own transactions. Cheap to clone.
 #[derive(Clone)]
@@ -41,6 +50,9 @@ pub struct Transact {
     idle_timeout: Duration,
     isolation: Isolation,
     attempts_max: u32,
+    keep: bool,
+    #[cfg(feature = "sqlx")]
+    tasks: TaskTracker,
 }
 
 /// What a claim inside a transaction meets.
@@ -54,6 +66,15 @@ pub enum Atomic<T: Tx> {
     Retry(StoreError),
     /// The caller is the holder, as long as the guard lives.
     Run(Guard<T>),
+}
+
+impl PostgresStore {
+    /// Returns what claims inside the caller's own transactions, on connections of any pool to this
+    /// store's database.
+    #[must_use]
+    pub fn transact(&self) -> Transact {
+        Transact::new(Arc::clone(&self.statements), self.secret, self.body_max)
+    }
 }
 
 impl Transact {
@@ -72,6 +93,9 @@ impl Transact {
             idle_timeout: Self::IDLE_TIMEOUT,
             isolation: Isolation::Default,
             attempts_max: Self::ATTEMPTS,
+            keep: false,
+            #[cfg(feature = "sqlx")]
+            tasks: TaskTracker::new(),
         }
     }
 
@@ -97,6 +121,15 @@ impl Transact {
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = attempts.max(1);
+        self
+    }
+
+    /// Sets whether sqlx keeps the statements of claims and completions prepared on its connections;
+    /// the default is no. Say yes unless a pooler changes the server's session between transactions:
+    /// it saves a round trip for each. For tokio-postgres, see [`Prepared`].
+    #[must_use]
+    pub const fn prepared(mut self, prepared: bool) -> Self {
+        self.keep = prepared;
         self
     }
 
@@ -169,7 +202,7 @@ impl Transact {
 
     fn claim_text<'a>(&'a self, prepared: Option<&'a Prepared>) -> Text<'a> {
         let prepared = prepared.map(|prepared| &prepared.claim);
-        Text { text: &self.statements.transact_claim, prepared }
+        Text { text: &self.statements.transact_claim, prepared, keep: self.keep }
     }
 
     /// Does what the answer to a claim says.

@@ -5,8 +5,13 @@ use std::{error::Error as StdError, future::Future, time::Duration};
 use semel::{Call, Record, Refusal, StoreError, Token};
 use thiserror::Error;
 
-use super::{Atomic, Guard, Lent, Started, Transact, Worked, claim::Asked, started::Home};
-use crate::error::{Fault, invalid, says_undone};
+use super::{
+    Atomic, Guard, Lent, Pool, Started, Transact, Worked,
+    claim::Asked,
+    source::{Opened, Source},
+    started::Home,
+};
+use crate::error::{Fault, says_undone};
 
 /// How a run in a transaction of its own ended.
 #[derive(Debug)]
@@ -99,56 +104,105 @@ impl Transact {
         &self,
         client: L,
         call: &Call,
-        mut work: impl FnMut(Guard<Started<L>>) -> W,
+        work: impl FnMut(Guard<Started<L>>) -> W,
     ) -> Result<Ran<T>, RunError<E>>
     where
         L: Lent,
         E: StdError + 'static,
-        W: Future<Output = Result<Worked<L, T>, E>>,
+        W: Future<Output = Result<Worked<Started<L>, T>, E>>,
+    {
+        self.repeat(&Home::new(client), call, work).await
+    }
+
+    /// As [`Transact::run`], on connections of a pool: an `sqlx::PgPool`, or whatever can
+    /// [`Lend`](super::Lend). Each transaction takes a connection of its own. If the answer to a commit
+    /// was lost, it finds out on another connection what became of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Transact::run`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`Transact::run`].
+    #[expect(private_bounds, reason = "sealed: what a pool is asked is this crate's own affair")]
+    pub async fn run_on<P, T, E, W>(
+        &self,
+        pool: &P,
+        call: &Call,
+        work: impl FnMut(Guard<P::Tx>) -> W,
+    ) -> Result<Ran<T>, RunError<E>>
+    where
+        P: Pool + Source,
+        E: StdError + 'static,
+        W: Future<Output = Result<Worked<P::Tx, T>, E>>,
+    {
+        self.repeat(pool, call, work).await
+    }
+
+    /// Runs one transaction after the other, until one tells what became of the intent.
+    async fn repeat<S, T, E, W>(
+        &self,
+        source: &S,
+        call: &Call,
+        mut work: impl FnMut(Guard<S::Tx>) -> W,
+    ) -> Result<Ran<T>, RunError<E>>
+    where
+        S: Source,
+        E: StdError + 'static,
+        W: Future<Output = Result<Worked<S::Tx, T>, E>>,
     {
         let token = self.token();
-        let home = Home::new(client);
+        let mut lost = None;
         for attempt in 1.. {
-            let Some(client) = home.take() else {
-                return Err(kept().into());
+            let again = match self.once(source, call, token, &mut work).await {
+                Ok(Once::Ran(Ran::Replay(record))) if record.token == token => {
+                    // The commit whose answer was lost is there.
+                    return Ok(lost.map_or(Ran::Replay(record), Ran::Done));
+                }
+                Ok(Once::Ran(ran)) => return Ok(ran),
+                Ok(Once::Again(error)) => error,
+                Ok(Once::Lost(value, error)) => {
+                    lost = Some(value);
+                    error.into()
+                }
+                Err(RunError::Store(error)) if lost.is_some() && error.kind().is_retryable() => {
+                    error.into()
+                }
+                Err(error) => return Err(error),
             };
-            match self.once(client, &home, call, token, &mut work).await? {
-                Once::Ran(ran) => return Ok(ran),
-                Once::Again(error) if attempt >= self.attempts_max => return Err(error),
-                Once::Again(_) => self.pause(attempt).await,
-                Once::Lost(_, error) => return Err(error.into()),
+            if attempt >= self.attempts_max || (lost.is_some() && !S::RENEWS) {
+                return Err(again);
             }
+            self.pause(attempt).await;
         }
         unreachable!("the attempts are bounded")
     }
 
     /// Runs one transaction.
-    pub(super) async fn once<L, T, E, W>(
+    async fn once<S, T, E, W>(
         &self,
-        client: L,
-        home: &Home<L>,
+        source: &S,
         call: &Call,
         token: Token,
-        work: &mut impl FnMut(Guard<Started<L>>) -> W,
+        work: &mut impl FnMut(Guard<S::Tx>) -> W,
     ) -> Result<Once<T, E>, RunError<E>>
     where
-        L: Lent,
+        S: Source,
         E: StdError + 'static,
-        W: Future<Output = Result<Worked<L, T>, E>>,
+        W: Future<Output = Result<Worked<S::Tx, T>, E>>,
     {
         let asked = Asked::new(self, call, token)?;
-        let (begin, claim) = (self.isolation.begin(), &self.statements.transact_claim);
-        let (tx, answer) = Started::begin(client, home, begin, claim, &asked.values()).await?;
-        let prepared = tx.prepared().cloned();
+        let Opened { tx, answer, prepared } = source.open(self, &asked).await?;
         let guard = match self.met(tx, asked, answer, prepared.as_ref()).await {
             Ok(Atomic::Run(guard)) => guard,
             Ok(Atomic::Replay(tx, record)) => {
-                tx.rollback().await?;
+                S::leave(tx).await?;
                 return Ok(Once::Ran(Ran::Replay(record)));
             }
             Ok(Atomic::Refused(tx, refusal)) => {
                 // A lost holder may have been written down as unknown.
-                tx.commit().await?;
+                S::leave(tx).await?;
                 return Ok(Once::Ran(Ran::Refused(refusal)));
             }
             Ok(Atomic::Retry(error)) => return Ok(Once::Again(error.into())),
@@ -156,7 +210,10 @@ impl Transact {
             Err(fault) => return Err(fault.into()),
         };
         match work(guard).await {
-            Ok(worked) => commit(worked).await,
+            Ok(worked) => {
+                let (ending, value) = worked.ending()?;
+                judge(S::commit(ending).await, value)
+            }
             Err(error) if says_undone(&error) => Ok(Once::Again(RunError::Work(error))),
             Err(error) => Err(RunError::Work(error)),
         }
@@ -171,9 +228,12 @@ impl Transact {
     }
 }
 
-async fn commit<L: Lent, T, E>(worked: Worked<L, T>) -> Result<Once<T, E>, RunError<E>> {
-    let (ending, value) = worked.ending()?;
-    match ending.commit().await {
+/// Judges how the completion and the commit went.
+fn judge<T, E>(
+    (written, committed): (Result<(), Fault>, Result<(), Fault>),
+    value: T,
+) -> Result<Once<T, E>, RunError<E>> {
+    match (written, committed) {
         (Ok(()), Ok(())) => Ok(Once::Ran(Ran::Done(value))),
         (Err(fault), _) if fault.lost_race() => Ok(Once::Again(fault.into())),
         (Ok(()), Err(fault)) if fault.undone() => Ok(Once::Again(fault.into())),
@@ -184,10 +244,6 @@ async fn commit<L: Lent, T, E>(worked: Worked<L, T>) -> Result<Once<T, E>, RunEr
         }
         (Err(fault), _) | (Ok(()), Err(fault)) => Err(fault.into()),
     }
-}
-
-fn kept() -> StoreError {
-    invalid("the work of a run kept its guard, and failed; drop the guard first")
 }
 
 const FIRST_PAUSE_MS: u64 = 4;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::future::join;
-use semel::{Outcome, StoreError, decide::FinishKind};
+use semel::StoreError;
 use tokio_postgres::{Client, Row};
 
 use super::{
@@ -75,6 +75,11 @@ impl<L> Home<L> {
         Self(Arc::new(Mutex::new(Some(lent))))
     }
 
+    /// For a connection that goes back elsewhere by being dropped.
+    pub(super) fn away() -> Self {
+        Self(Arc::default())
+    }
+
     pub(super) fn take(&self) -> Option<L> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -109,7 +114,8 @@ impl<L: Lent> Started<L> {
         // From here on a dropped future rolls back whatever of it was sent.
         let home = Home(Arc::clone(&home.0));
         let started = Self { lent: Some(lent), home, ended: false };
-        let first = Text { text: first, prepared: started.prepared().map(|made| &made.claim) };
+        let prepared = started.prepared().map(|made| &made.claim);
+        let first = Text { prepared, ..first.into() };
         let client = started.client();
         let (begun, answer) = join(client.batch_execute(begin), ask(client, first, values)).await;
         begun?;
@@ -128,16 +134,9 @@ impl<L: Lent> Started<L> {
         self.lent.as_ref().expect("only dropping it takes it away")
     }
 
-    /// Commits what a refusal wrote.
+    /// Commits what a refusal wrote, and waits until its locks are free.
     pub(super) async fn commit(mut self) -> Result<(), Fault> {
         self.client().batch_execute("COMMIT").await?;
-        self.ended = true;
-        Ok(())
-    }
-
-    /// Rolls back, and waits until the server has: its locks are free then.
-    pub(super) async fn rollback(mut self) -> Result<(), Fault> {
-        self.client().batch_execute("ROLLBACK").await?;
         self.ended = true;
         Ok(())
     }
@@ -172,36 +171,6 @@ impl<L: Lent> Deref for Guard<Started<L>> {
 
     fn deref(&self) -> &Client {
         self.tx.client()
-    }
-}
-
-impl<L: Lent> Guard<Started<L>> {
-    /// Gives the guard back to the run, with the outcome to be stored and committed.
-    pub fn done<T>(self, outcome: Outcome, value: T) -> Worked<L, T> {
-        Worked { guard: self, kind: FinishKind::Done, outcome, value }
-    }
-
-    /// Gives the guard back to the run, with a final failure to be stored and committed. What was
-    /// mutated is committed as well.
-    pub fn failed<T>(self, outcome: Outcome, value: T) -> Worked<L, T> {
-        Worked { guard: self, kind: FinishKind::Failed, outcome, value }
-    }
-}
-
-/// What the work of a run gives back: made by [`Guard::done`] and [`Guard::failed`].
-#[derive(Debug)]
-#[must_use = "dropping it rolls the transaction back"]
-pub struct Worked<L: Lent, T> {
-    guard: Guard<Started<L>>,
-    kind: FinishKind,
-    outcome: Outcome,
-    value: T,
-}
-
-impl<L: Lent, T> Worked<L, T> {
-    pub(super) fn ending(self) -> Result<(Ending<Started<L>>, T), StoreError> {
-        let Self { guard, kind, outcome, value } = self;
-        Ok((guard.ending(kind, outcome)?, value))
     }
 }
 

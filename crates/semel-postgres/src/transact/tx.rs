@@ -37,10 +37,12 @@ pub(crate) trait Carry: Send + Sized {
 pub(crate) struct Text<'a> {
     pub(crate) text: &'a str,
     pub(crate) prepared: Option<&'a tokio_postgres::Statement>,
+    /// Whether a driver that prepares by itself keeps it prepared.
+    pub(crate) keep: bool,
 }
 
 impl<'a> From<&'a str> for Text<'a> {
     fn from(text: &'a str) -> Self {
-        Self { text, prepared: None }
+        Self { text, prepared: None, keep: false }
     }
 }

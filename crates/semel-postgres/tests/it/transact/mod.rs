@@ -1,7 +1,9 @@
 //! Claims inside the caller's own transactions.
 
+mod by_sqlx;
 mod guard;
 mod isolation;
 mod misuse;
+mod pool;
 mod run;
 mod shop;

@@ -142,6 +142,67 @@ BEGIN
 END
 $$;
 
+-- Makes the transaction flush before its commit is answered, where a setting of the server, database or
+-- role would not. A wait for standbys is left as it is set.
+CREATE FUNCTION semel.commits_durably() RETURNS boolean
+LANGUAGE sql VOLATILE
+AS $$
+    SELECT CASE
+        WHEN current_setting('synchronous_commit') = 'off'
+            THEN set_config('synchronous_commit', 'on', true) IS NOT NULL
+        ELSE true
+    END
+$$;
+
+-- Renews the leases of permits that hold, in the order asked. A function, since a renewal must read
+-- again after the locks: a take-over that was committed while it waited for its turn has ended the
+-- permit. Where a lock is not free, nothing is written and the committed record tells who holds.
+CREATE FUNCTION semel.renew_leases(
+    of_tenants text[], of_operations text[], of_keys text[], of_facets bytea[], of_locks bigint[],
+    of_tokens bytea[], of_fences bigint[], for_us bigint[]
+) RETURNS TABLE (is_locked boolean, is_held boolean)
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    free boolean[];
+BEGIN
+    PERFORM semel.commits_durably();
+    free := ARRAY(
+        SELECT pg_try_advisory_xact_lock(a.lock)
+        FROM unnest(of_locks) WITH ORDINALITY AS a (lock, nr)
+        ORDER BY a.nr
+    );
+    RETURN QUERY
+    WITH asked AS MATERIALIZED (
+        SELECT a.*
+        FROM unnest(
+            of_tenants, of_operations, of_keys, of_facets, of_tokens, of_fences, for_us, free
+        ) WITH ORDINALITY AS a (
+            tenant, operation, key, facet, token, fence, lease_us, is_free, nr
+        )
+    ), held AS MATERIALIZED (
+        SELECT a.*
+        FROM asked AS a
+        CROSS JOIN LATERAL (
+            SELECT FROM semel.record AS r
+            WHERE r.tenant = a.tenant AND r.operation = a.operation AND r.key = a.key
+                AND r.facet = a.facet AND r.token = a.token AND r.fence = a.fence
+                AND r.state = 'running'
+            LIMIT 1
+        ) AS r
+    ), written AS (
+        INSERT INTO semel.lease AS l (token, fence, renewed_at_us, lease_us)
+        SELECT h.token, h.fence, semel.now_us(), h.lease_us FROM held AS h WHERE h.is_free
+        ON CONFLICT (token) DO UPDATE SET
+            fence = excluded.fence, renewed_at_us = excluded.renewed_at_us,
+            lease_us = excluded.lease_us
+    )
+    SELECT a.is_free, EXISTS (SELECT FROM held AS h WHERE h.nr = a.nr)
+    FROM asked AS a
+    ORDER BY a.nr;
+END
+$$;
+
 -- A commit without completion fails. The trigger is asked at the end of the transaction and reads
 -- again, since the row that it was told of may have been completed, or undone, since.
 CREATE FUNCTION semel.completed_before_commit() RETURNS trigger

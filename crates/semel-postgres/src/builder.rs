@@ -3,14 +3,16 @@
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use semel::{StoreError, StoreErrorKind};
+use tokio::sync::Semaphore;
 use tokio_postgres::Config;
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    PostgresStore,
+    Lanes, PostgresStore,
     address::{Address, TlsFiles},
     connect::{Connection, Connector},
     error::{Fault, damaged, invalid},
+    link::Links,
     lock::LockSecret,
     migrate,
     queries::Statements,
@@ -156,12 +158,11 @@ impl PostgresBuilder {
                 "the server does not flush: what it acknowledges is lost in a power cut"
             );
         }
-        Ok(PostgresStore {
-            connector: opened.connector,
-            statements: opened.statements,
-            secret,
-            body_max: settings.body_max,
-        })
+        let Opened { connector, connection, statements, .. } = opened;
+        let links = Arc::new(Links::new(connector, statements, secret, settings, connection));
+        let tasks = TaskTracker::new();
+        let lanes = Lanes::start(&links, &tasks);
+        Ok(PostgresStore { lanes, links, rest: Arc::new(Semaphore::new(1)), tasks })
     }
 
     pub(crate) async fn version(&self) -> Result<u32, StoreError> {

@@ -1,6 +1,6 @@
 //! What the drivers say, turned into what the caller does next. The only match on SQLSTATEs.
 
-use std::error::Error as StdError;
+use std::{error::Error as StdError, fmt, sync::Arc};
 
 use semel::{StoreError, StoreErrorKind as Kind, codec::CodecError};
 use thiserror::Error as ThisError;
@@ -17,6 +17,9 @@ pub(crate) enum Fault {
     /// Anything that is already said in full.
     #[error(transparent)]
     Said(#[from] StoreError),
+    /// The server did not answer in time.
+    #[error("the server did not answer in time")]
+    Silent,
     /// The driver of the caller's transaction failed.
     #[cfg(feature = "sqlx")]
     #[error(transparent)]
@@ -32,7 +35,7 @@ impl Fault {
             Self::Sqlx(error) => {
                 error.as_database_error().and_then(|error| error.code()).map(Into::into)
             }
-            Self::Outcome(_) | Self::Said(_) => None,
+            Self::Outcome(_) | Self::Said(_) | Self::Silent => None,
         }
     }
 
@@ -53,6 +56,25 @@ impl Fault {
     /// Whether another transaction won: this one did nothing, and a new one decides anew.
     pub(crate) fn lost_race(&self) -> bool {
         matches!(self.sqlstate().as_deref(), Some("40001" | "40P01" | "23505"))
+    }
+
+    /// Whether nothing was written and doing it again may succeed: another transaction won, a lock was
+    /// not free in time, the server became a standby, or it no longer knows what was prepared.
+    pub(crate) fn is_undone(&self) -> bool {
+        let other = ["55P03", "25006", "0A000", "26000"];
+        self.lost_race() || self.sqlstate().is_some_and(|code| other.contains(&&*code))
+    }
+
+    /// Whether the connection is of no use any more.
+    pub(crate) fn breaks(&self) -> bool {
+        match (self, self.sqlstate()) {
+            (Self::Outcome(_) | Self::Said(_), _) => false,
+            (_, None) => true,
+            (_, Some(code)) => {
+                let codes = ["25006", "0A000", "26000"];
+                codes.contains(&&*code) || code.starts_with("08") || code.starts_with("57P")
+            }
+        }
     }
 }
 
@@ -85,10 +107,49 @@ impl From<Fault> for StoreError {
         match fault {
             Fault::Outcome(error) => outcome(error),
             Fault::Said(error) => error,
+            Fault::Silent => server(None, Fault::Silent),
             Fault::Postgres(error) => server(sqlstate.as_deref(), error),
             #[cfg(feature = "sqlx")]
             Fault::Sqlx(error) => server(sqlstate.as_deref(), error),
         }
+    }
+}
+
+/// One failure that several callers are told of.
+pub(crate) struct Shared {
+    kind: Kind,
+    message: Box<str>,
+    error: Arc<StoreError>,
+}
+
+impl Shared {
+    pub(crate) fn new(error: StoreError) -> Self {
+        Self { kind: error.kind(), message: error.to_string().into(), error: Arc::new(error) }
+    }
+
+    /// Tells one caller.
+    pub(crate) fn tell(&self) -> StoreError {
+        let told = StoreError::new(self.kind, self.message.clone());
+        match self.error.source() {
+            Some(_) => told.with_source(Cause(Arc::clone(&self.error))),
+            None => told,
+        }
+    }
+}
+
+/// The cause of a shared failure.
+#[derive(Debug)]
+struct Cause(Arc<StoreError>);
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.source().map_or(Ok(()), |source| fmt::Display::fmt(source, f))
+    }
+}
+
+impl StdError for Cause {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source().and_then(StdError::source)
     }
 }
 
@@ -152,6 +213,29 @@ fn outcome(error: CodecError) -> StoreError {
 /// The caller broke a bound.
 pub(crate) fn invalid(message: &'static str) -> StoreError {
     StoreError::new(Kind::Invalid, message)
+}
+
+/// Somebody else had the key's lock for too long.
+pub(crate) fn busy() -> StoreError {
+    StoreError::new(Kind::Busy, "an open transaction holds the key; try again")
+}
+
+/// A server that was just away is not asked at once.
+pub(crate) fn away() -> StoreError {
+    StoreError::new(
+        Kind::Unavailable,
+        "the server was away a moment ago; ask again by the same token",
+    )
+}
+
+/// More waits for the store than it may let wait.
+pub(crate) fn full_queue() -> StoreError {
+    StoreError::new(Kind::Busy, "too many verbs wait for the store; try again")
+}
+
+/// The task that would have answered has ended with its runtime.
+pub(crate) fn ended() -> StoreError {
+    StoreError::new(Kind::Unavailable, "the store is closing; ask again by the same token")
 }
 
 /// What is stored is not what this version writes.

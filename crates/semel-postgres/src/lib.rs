@@ -19,37 +19,81 @@
     test,
     allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")
 )]
-#![allow(dead_code, reason = "the verbs come next")]
+#![allow(dead_code, reason = "the report of prepared transactions comes next")]
 
 mod address;
 mod builder;
 mod connect;
 mod error;
+mod inspect;
+mod lane;
+mod link;
 mod lock;
+mod locked;
 mod migrate;
+mod names;
 mod queries;
 mod row;
 mod schema;
+mod store;
+mod sweep;
 mod tls;
 pub mod transact;
 mod value;
+mod verb;
 
 use std::sync::Arc;
 
 use semel::StoreError;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 
 pub use self::builder::PostgresBuilder;
-use self::{connect::Connector, lock::LockSecret, queries::Statements};
+use self::{
+    error::ended,
+    lane::Lane,
+    link::{Links, Work},
+    verb::{Claim, Complete, Note, Read, Release, Renewal, Resolve},
+};
 
 /// Keeps records in a schema of a PostgreSQL database.
 ///
 /// Dropping the store finishes what it was asked for, and closes its connections.
 #[derive(Debug)]
 pub struct PostgresStore {
-    connector: Arc<Connector>,
-    statements: Arc<Statements>,
-    secret: LockSecret,
-    body_max: usize,
+    lanes: Lanes,
+    links: Arc<Links>,
+    /// One at a time of what may take long.
+    rest: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+/// Where verbs wait: each kind for itself, so that no claim waits behind a sweep.
+#[derive(Debug)]
+struct Lanes {
+    claims: Lane<Claim>,
+    ends: Lane<Complete>,
+    notes: Lane<Note>,
+    reads: Lane<Read>,
+    releases: Lane<Release>,
+    renewals: Lane<Renewal>,
+    resolutions: Lane<Resolve>,
+}
+
+impl Lanes {
+    /// Starts them: a third of the connections can be busy with claims, and a third with ends.
+    fn start(links: &Arc<Links>, tasks: &TaskTracker) -> Self {
+        let third = (links.settings.connections / 3).max(1);
+        Self {
+            claims: Lane::start(third, links, tasks),
+            ends: Lane::start(third, links, tasks),
+            notes: Lane::start(1, links, tasks),
+            reads: Lane::start(1, links, tasks),
+            releases: Lane::start(1, links, tasks),
+            renewals: Lane::start(1, links, tasks),
+            resolutions: Lane::start(1, links, tasks),
+        }
+    }
 }
 
 impl PostgresStore {
@@ -92,5 +136,16 @@ impl PostgresStore {
     /// Fails if the server cannot be reached, or the role may not make or change the schema.
     pub async fn migrate(builder: &PostgresBuilder) -> Result<u32, StoreError> {
         builder.migrated().await
+    }
+
+    /// Does something that is no verb, in a task of the store, so that dropping the future leaves no
+    /// connection in the middle of it.
+    async fn rest<W: Work + 'static>(&self, work: W) -> Result<W::Done, StoreError> {
+        let (links, rest) = (Arc::clone(&self.links), Arc::clone(&self.rest));
+        let done = self.tasks.spawn(async move {
+            let _turn = rest.acquire_owned().await;
+            links.run(&work).await
+        });
+        done.await.unwrap_or_else(|_| Err(ended()))
     }
 }

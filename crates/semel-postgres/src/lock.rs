@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::row;
 
 /// The secret that a schema was made with.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Eq, PartialEq)]
 pub(crate) struct LockSecret([u8; 32]);
 
 impl LockSecret {

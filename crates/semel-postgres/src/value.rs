@@ -6,7 +6,10 @@ use std::error::Error as StdError;
 use bytes::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use crate::error::{Fault, damaged};
+use crate::{
+    error::{Fault, damaged},
+    names::Param,
+};
 
 /// A parameter.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +30,13 @@ impl Value<'_> {
             Self::Text(_) => Type::TEXT,
             Self::Truth(_) => Type::BOOL,
         }
+    }
+}
+
+impl Value<'_> {
+    /// The value with its type.
+    pub(crate) fn param(&self) -> Param<'_> {
+        (self, self.kind())
     }
 }
 
@@ -59,8 +69,7 @@ pub(crate) async fn execute(
     statement: &str,
     values: &[Value<'_>],
 ) -> Result<u64, Fault> {
-    let typed: Vec<_> =
-        values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
+    let typed: Vec<_> = values.iter().map(Value::param).collect();
     Ok(client.execute_typed(statement, &typed).await?)
 }
 

@@ -65,14 +65,14 @@ impl Fixture {
         statement.replace("semel.", &format!("\"{}\".", self.schema))
     }
 
-    /// Makes the schema's time move by hand from now on, for every form and language: its function
-    /// adds what a sequence says, which no transaction holds back.
+    /// Makes the schema's time stand still but for what a test moves, for every form and language: its
+    /// function tells what a sequence holds, which no transaction holds back.
     pub(crate) async fn moved_time(&self) -> Arc<MovedTime> {
-        let made = "CREATE SEQUENCE semel.moved MINVALUE -9000000000000000 START 1;
+        let made = "CREATE SEQUENCE semel.moved;
+            SELECT setval('semel.moved', semel.now_us());
             CREATE OR REPLACE FUNCTION semel.now_us() RETURNS bigint
             LANGUAGE sql VOLATILE PARALLEL SAFE
-            AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-                + last_value FROM semel.moved $$;";
+            AS $$ SELECT last_value FROM semel.moved $$;";
         let client = self.connect().await;
         client.batch_execute(&self.sql(made)).await.unwrap();
         Arc::new(MovedTime { fixture: self.clone() })

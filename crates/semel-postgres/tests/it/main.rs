@@ -11,6 +11,7 @@
 mod bounding;
 mod bridging;
 mod caller;
+mod conformance;
 mod deciding;
 mod fixture;
 mod functions;

@@ -67,9 +67,8 @@ async fn the_fixture_moves_the_time_that_the_schema_tells() {
         client.query_one(&fixture.sql("SELECT semel.now_us()"), &[]).await.unwrap().get(0)
     };
     let before = now().await;
-    time.advance(Duration::from_secs(3_600)).await;
-    let later = now().await;
-    assert!(later - before >= 3_600_000_000, "{before} {later}");
-    time.turn_back(Duration::from_secs(7_200)).await;
-    assert!(now().await < before);
+    time.advance(Duration::from_secs(2)).await;
+    assert_eq!(now().await, before + 2_000_000);
+    time.turn_back(Duration::from_secs(3)).await;
+    assert_eq!(now().await, before - 1_000_000);
 }

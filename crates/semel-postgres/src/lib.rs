@@ -19,8 +19,6 @@
     test,
     allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")
 )]
-#![allow(dead_code, reason = "the report of prepared transactions comes next")]
-
 mod address;
 mod builder;
 mod connect;
@@ -32,6 +30,7 @@ mod lock;
 mod locked;
 mod migrate;
 mod names;
+mod prepared;
 mod queries;
 mod row;
 mod schema;
@@ -48,7 +47,7 @@ use semel::StoreError;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-pub use self::builder::PostgresBuilder;
+pub use self::{builder::PostgresBuilder, prepared::PreparedTransaction};
 use self::{
     error::ended,
     lane::Lane,

@@ -31,6 +31,7 @@ impl LockSecret {
 
     /// Returns the lock of a business reference: of a name whose facet is the single byte `R`, which no
     /// intent has.
+    #[allow(dead_code, reason = "the form in a transaction takes it next")]
     pub(crate) fn lock_of_reference(&self, id: &IntentId, reference: &str) -> i64 {
         let scope = &id.scope;
         let parts = [

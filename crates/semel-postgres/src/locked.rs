@@ -12,7 +12,7 @@ use crate::{
     link::Step,
     migrate,
     names::{Named, Names, told},
-    row::{self, Form},
+    row,
     value::{self, Cells, Value},
 };
 
@@ -121,7 +121,7 @@ impl Step<'_> {
             Write::Note(entry) => self.note(entry).await.map(|()| true),
             Write::Put { seen, next } => {
                 let outcome = next.outcome.as_ref().map(codec::encode);
-                let mut values = row::values(next, Form::Leased, outcome.as_deref()).to_vec();
+                let mut values = row::values(next, outcome.as_deref()).to_vec();
                 let Some((token, fence, state)) = seen else {
                     return Ok(
                         value::execute(client, &statements.record_insert, &values).await? == 1

@@ -138,23 +138,11 @@ pub(crate) fn sweep_at(record: &Record) -> Option<i64> {
     }
 }
 
-/// Whether the record's claim has a lease, or the caller's transaction is the lease.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Form {
-    Atomic,
-    Leased,
-}
-
 /// The parameters of a record in the order of the statements that write: the name, then the columns.
 /// `outcome` is its encoded outcome.
-pub(crate) fn values<'a>(
-    record: &'a Record,
-    form: Form,
-    outcome: Option<&'a [u8]>,
-) -> [Value<'a>; 26] {
+pub(crate) fn values<'a>(record: &'a Record, outcome: Option<&'a [u8]>) -> [Value<'a>; 26] {
     let scope = &record.id.scope;
     let pointer = record.pointer.as_ref();
-    let lease = (form == Form::Leased).then(|| span(record.lease.length));
     [
         Value::Text(Some(scope.tenant.as_str())),
         Value::Text(Some(scope.operation.as_str())),
@@ -166,7 +154,7 @@ pub(crate) fn values<'a>(
         Value::Plan(*record.fingerprint.plan().as_bytes()),
         Value::Bytes(Some(record.fingerprint.digest())),
         Value::Bigint(Some(micros(record.lease.renewed_at))),
-        Value::Bigint(lease),
+        Value::Bigint(Some(span(record.lease.length))),
         Value::Bigint(Some(i64::from(record.takeovers))),
         Value::Truth(record.compare),
         Value::Bigint(Some(i64::from(record.incarnation))),

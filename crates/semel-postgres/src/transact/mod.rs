@@ -73,7 +73,8 @@ impl PostgresStore {
     /// store's database.
     #[must_use]
     pub fn transact(&self) -> Transact {
-        Transact::new(Arc::clone(&self.statements), self.secret, self.body_max)
+        let links = &self.links;
+        Transact::new(Arc::clone(&links.statements), links.secret, links.settings.body_max)
     }
 }
 

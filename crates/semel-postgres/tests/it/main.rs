@@ -17,6 +17,7 @@ mod fixture;
 mod functions;
 mod keeping;
 mod misuse;
+
 mod referring;
 mod schema;
 mod transact;

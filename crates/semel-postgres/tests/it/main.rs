@@ -17,7 +17,7 @@ mod fixture;
 mod functions;
 mod keeping;
 mod misuse;
-
+mod prepared;
 mod referring;
 mod schema;
 mod transact;

@@ -16,7 +16,7 @@ use crate::{
     lock::LockSecret,
     migrate,
     queries::Statements,
-    row,
+    roles, row,
     schema::Schema,
     value::Cells,
 };
@@ -172,6 +172,11 @@ impl PostgresBuilder {
 
     pub(crate) async fn migrated(&self) -> Result<u32, StoreError> {
         self.connected().await?.migrate().await
+    }
+
+    pub(crate) async fn granted(&self) -> Result<(), StoreError> {
+        let opened = self.connected().await?;
+        roles::grant(&opened.connection.client, &opened.schema).await
     }
 
     async fn connected(&self) -> Result<Opened, StoreError> {

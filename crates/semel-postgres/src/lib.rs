@@ -32,6 +32,7 @@ mod migrate;
 mod names;
 mod prepared;
 mod queries;
+mod roles;
 mod row;
 mod schema;
 mod store;
@@ -135,6 +136,17 @@ impl PostgresStore {
     /// Fails if the server cannot be reached, or the role may not make or change the schema.
     pub async fn migrate(builder: &PostgresBuilder) -> Result<u32, StoreError> {
         builder.migrated().await
+    }
+
+    /// Makes the roles `semel_app`, `semel_reader` and `semel_store` if they are missing, and grants
+    /// them the least that applications, people and stores need of this schema.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be reached, the schema is missing, or the role that connects may
+    /// not make roles or does not own the schema.
+    pub async fn grant_roles(builder: &PostgresBuilder) -> Result<(), StoreError> {
+        builder.granted().await
     }
 
     /// Does something that is no verb, in a task of the store, so that dropping the future leaves no

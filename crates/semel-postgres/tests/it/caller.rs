@@ -15,9 +15,14 @@ pub(crate) type Cells = Vec<Option<String>>;
 
 impl Caller {
     pub(crate) async fn new(fixture: &Fixture) -> Self {
-        let caller = Self { client: fixture.connect().await, fixture: fixture.clone() };
+        let caller = Self::of(fixture).await;
         caller.ok("CREATE TABLE IF NOT EXISTS semel.payments (amount int)").await;
         caller
+    }
+
+    /// Connects, to a schema that has all it needs.
+    pub(crate) async fn of(fixture: &Fixture) -> Self {
+        Self { client: fixture.connect().await, fixture: fixture.clone() }
     }
 
     /// Says statements, as a driver does that sends text, and returns the rows of all of them, or the

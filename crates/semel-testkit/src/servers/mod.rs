@@ -1,5 +1,4 @@
-//! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, and a way
-//! to them that is slow, breaks and loses what it is told to.
+//! Servers that belong to one test: ports nobody else takes, and processes that end with it.
 
 mod patience;
 mod pgbouncer;

@@ -1,0 +1,49 @@
+-- Three roles nobody logs in as, to be granted to those who do, each with the least it needs. Run it
+-- as the owner of the schema after each migration; run again, it changes nothing. What is granted to
+-- semel_app lets an application finish what it holds a permit for, and see nothing else of the tables.
+
+DO $roles$
+DECLARE
+    wanted text;
+BEGIN
+    FOREACH wanted IN ARRAY ARRAY['semel_app', 'semel_reader', 'semel_store'] LOOP
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = wanted) THEN
+            BEGIN
+                EXECUTE pg_catalog.format('CREATE ROLE %I NOLOGIN', wanted);
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL; -- somebody else was quicker
+            END;
+        END IF;
+    END LOOP;
+END
+$roles$;
+
+GRANT USAGE ON SCHEMA "semel" TO semel_app, semel_reader, semel_store;
+
+-- Applications of any language, which hold an intent inside their own transaction.
+GRANT EXECUTE ON FUNCTION
+    semel.claim,
+    semel.complete,
+    semel.fail,
+    semel.release,
+    semel.renew,
+    semel.schema_version,
+    semel.status
+TO semel_app;
+
+-- People and dashboards.
+GRANT SELECT ON semel.intent TO semel_reader;
+GRANT EXECUTE ON FUNCTION semel.instant, semel.now_us, semel.schema_version TO semel_reader;
+
+-- Processes with the crate or the gateway: the store, and claims inside transactions of Rust. They read
+-- and write the tables themselves. Such a role sees every record of every tenant. It owns nothing, so
+-- it cannot migrate.
+GRANT SELECT ON ALL TABLES IN SCHEMA "semel" TO semel_store;
+GRANT INSERT, UPDATE, DELETE ON
+    semel.audit,
+    semel.lease,
+    semel.record,
+    semel.reference
+TO semel_store;
+GRANT UPDATE ON semel.meta TO semel_store;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "semel" TO semel_store;

@@ -4,7 +4,7 @@
 
 -- Stamps the transaction, so that a completion knows whether it is still the one that claimed: the
 -- stamp goes with a commit, and with a rollback to a savepoint before it.
-CREATE FUNCTION semel.mark(entry text) RETURNS void
+CREATE FUNCTION semel.mark(entry text) RETURNS text
 LANGUAGE sql VOLATILE
 AS $$
     SELECT set_config(
@@ -14,19 +14,20 @@ $$;
 
 -- Bounds how long a client that vanished inside its transaction keeps what it holds; never above what
 -- the caller has set.
-CREATE FUNCTION semel.bound_idle(idle_timeout interval) RETURNS void
+CREATE FUNCTION semel.bound_idle(idle_timeout interval) RETURNS text
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     current interval := current_setting('idle_in_transaction_session_timeout')::interval;
 BEGIN
     IF current = interval '0' OR current > idle_timeout THEN
-        PERFORM set_config(
+        RETURN set_config(
             'idle_in_transaction_session_timeout',
             least(greatest(1, semel.span_us(idle_timeout, 'idle_timeout') / 1000), 2147483647)::text,
             true
         );
     END IF;
+    RETURN current;
 END
 $$;
 
@@ -34,20 +35,21 @@ $$;
 CREATE FUNCTION semel.check_claim(
     tenant text, operation text, key text, facet bytea, content bytea, claimed_by text, compare text,
     on_lost text, reference text
-) RETURNS void
+) RETURNS boolean
 LANGUAGE plpgsql IMMUTABLE
 AS $$
+DECLARE
+    checked boolean := semel.check_name(tenant, operation, key, facet);
 BEGIN
-    PERFORM semel.check_name(tenant, operation, key, facet);
     IF content IS NULL THEN
         RAISE EXCEPTION 'semel: content is missing'
             USING ERRCODE = 'SM007', HINT = 'pass the bytes of what is asked for';
     END IF;
     IF claimed_by IS NOT NULL THEN
-        PERFORM semel.check_text(claimed_by, 'claimed_by', 255, '', 'it is a name for tracing');
+        checked := semel.check_text(claimed_by, 'claimed_by', 255, '', 'it is a name for tracing');
     END IF;
     IF reference IS NOT NULL THEN
-        PERFORM semel.check_text(reference, 'reference', 255, '', 'it is a name such as an order number');
+        checked := semel.check_text(reference, 'reference', 255, '', 'it is a name such as an order number');
     END IF;
     IF compare IS NULL OR compare NOT IN ('strict', 'replay-first') THEN
         RAISE EXCEPTION 'semel: compare is not known'
@@ -57,6 +59,7 @@ BEGIN
         RAISE EXCEPTION 'semel: on_lost is not known'
             USING ERRCODE = 'SM007', HINT = 'pass ''hold'', ''reconcile'' or ''rerun''';
     END IF;
+    RETURN checked;
 END
 $$;
 
@@ -271,18 +274,21 @@ SET standard_conforming_strings = on
 AS $$
 DECLARE
     looked record;
+    granted record;
+    kept record;
+    done boolean;
+    said text;
     seen semel.seen;
     asked_digest bytea;
     lock bigint;
     now_us bigint;
 BEGIN
-    PERFORM semel.check_claim(
+    done := semel.check_claim(
         tenant, operation, key, facet, content, claimed_by, compare, on_lost, reference
     );
     asked_digest := semel.digest(content);
     lock := semel.lock_hash(tenant, operation, key, facet);
-    SELECT l.* INTO looked
-    FROM semel.look(tenant, operation, key, facet, asked_digest, compare, on_lost, lock) AS l;
+    looked := semel.look(tenant, operation, key, facet, asked_digest, compare, on_lost, lock);
     seen := looked.seen;
     decision := looked.met;
     now_us := looked.now_us;
@@ -291,16 +297,19 @@ BEGIN
         FROM semel.refer(tenant, operation, reference, decision) AS r;
     END IF;
     IF decision IN ('fresh', 'reopened', 'rerun', 'reconcile') THEN
-        SELECT g.* INTO permit, fence, incarnation, takeovers
-        FROM semel.grant_claim(
+        granted := semel.grant_claim(
             tenant, operation, key, facet, seen, decision, asked_digest, claimed_by, in_savepoint,
             now_us
-        ) AS g;
-        PERFORM semel.mark(
+        );
+        permit := granted.permit;
+        fence := granted.fence;
+        incarnation := granted.incarnation;
+        takeovers := granted.takeovers;
+        said := semel.mark(
             ' ' || lock || ':' || split_part(permit, '.', 6)
             || coalesce(':' || encode(convert_to(reference, 'UTF8'), 'hex'), '')
         );
-        PERFORM semel.bound_idle(idle_timeout);
+        said := semel.bound_idle(idle_timeout);
         ask_first := decision = 'reconcile';
         claimed_at := semel.instant(now_us);
         decision := 'run';
@@ -322,7 +331,11 @@ BEGIN
             ceil(least(seen.lease_us, seen.renewed_at_us + seen.lease_us - now_us) / 1000000.0)
         ));
     ELSIF decision = 'replay' THEN
-        SELECT o.* INTO status, headers, body, body_kept FROM semel.read_outcome(seen.outcome) AS o;
+        kept := semel.read_outcome(seen.outcome);
+        status := kept.status;
+        headers := kept.headers;
+        body := kept.body;
+        body_kept := kept.body_kept;
     END IF;
     IF decision IN ('replay', 'forgotten', 'unknown', 'in-progress') THEN
         state := seen.state;

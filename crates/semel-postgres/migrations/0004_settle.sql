@@ -12,11 +12,17 @@ CREATE FUNCTION semel.held(
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
+    named record;
+    checked boolean;
     lock bigint;
     marks text := coalesce(current_setting('semel_claim.marks', true), '');
 BEGIN
-    PERFORM semel.check_name(tenant, operation, 'k', '');
-    SELECT p.* INTO key, facet, token, fence FROM semel.read_permit(permit, tenant, operation) AS p;
+    checked := semel.check_name(tenant, operation, 'k', '');
+    named := semel.read_permit(permit, tenant, operation);
+    key := named.key;
+    facet := named.facet;
+    token := named.token;
+    fence := named.fence;
     lock := semel.lock_hash(tenant, operation, key, facet);
     mark := ' ' || lock || ':' || encode(token, 'hex');
     mine := strpos(marks, mark) > 0;
@@ -66,11 +72,12 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     held record;
+    said text;
     now_us bigint;
     replay_until bigint;
     remember_until bigint;
 BEGIN
-    SELECT h.* INTO held FROM semel.held(permit, tenant, operation) AS h;
+    held := semel.held(permit, tenant, operation);
     IF held.state IN ('done', 'failed') AND held.mine THEN
         RETURN 'already';
     ELSIF held.state IN ('done', 'failed') THEN
@@ -96,7 +103,7 @@ BEGIN
         PERFORM semel.lost_race();
     END IF;
     IF NOT held.mine THEN
-        PERFORM semel.mark(held.mark);
+        said := semel.mark(held.mark);
     ELSIF new_state = 'done' AND held.reference IS NOT NULL THEN
         PERFORM semel.use_reference(
             tenant, operation, held.reference, held.key, held.facet, pointer_kind, pointer_id, now_us,
@@ -214,7 +221,7 @@ BEGIN
     IF reason IS NOT NULL THEN
         PERFORM semel.check_text(reason, 'reason', 255, '', 'it is a short stable code');
     END IF;
-    SELECT h.* INTO held FROM semel.held(permit, tenant, operation) AS h;
+    held := semel.held(permit, tenant, operation);
     IF held.state = 'open' THEN
         RETURN 'already';
     ELSIF held.state NOT IN ('running', 'unknown') THEN

@@ -8,7 +8,7 @@
 //! | [`faults`] | a store that loses calls and answers by script |
 //! | [`history`] | what was done and what was acknowledged, and the checker over it |
 //! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
-//! | [`servers`] | free ports, child processes that cannot outlive the test |
+//! | [`servers`] | private PostgreSQL servers, poolers and standbys, a faulty way to them, processes that cannot outlive the test |
 //!
 //! Nothing here is linked into a release: other crates name this one among their dev-dependencies
 //! alone.

@@ -1,4 +1,5 @@
-//! Servers that belong to one test: ports nobody else takes, and processes that end with it.
+//! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, and a way
+//! to them that is slow, breaks and loses what it is told to.
 
 mod patience;
 mod pgbouncer;

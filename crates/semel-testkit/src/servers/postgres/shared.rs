@@ -6,7 +6,8 @@ use super::{Major, Postgres};
 
 impl Postgres {
     /// Returns the server of this major that all tests of the process share, starting it for the
-    /// first. Each test makes a schema or a database of its own in it. It ends with the process.
+    /// first. Each test makes a schema or a database of its own in it, and leaves its settings and
+    /// its running alone: who freezes it freezes them all. It ends with the process.
     ///
     /// # Panics
     ///

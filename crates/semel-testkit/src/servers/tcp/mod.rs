@@ -43,7 +43,9 @@ pub enum Towards {
 #[derive(Debug)]
 pub struct TcpProxy {
     address: SocketAddr,
-    upstream: SocketAddr,
+    /// Where it led first.
+    origin: SocketAddr,
+    upstream: watch::Sender<SocketAddr>,
     way: Way,
     connections: Arc<Connections>,
     doors: mpsc::Sender<Door>,
@@ -65,15 +67,17 @@ impl TcpProxy {
         let way = Way { to_server: Line::new(), to_client: Line::new(), traps: Traps::default() };
         let connections = Arc::new(Connections::default());
         let (doors, told) = mpsc::channel(1);
+        let origin = upstream;
+        let (upstream, leads_to) = watch::channel(origin);
         let accepting = Accepting {
             address,
-            upstream,
+            upstream: leads_to,
             way: way.clone(),
             connections: connections.clone(),
             doors: told,
         };
         let accepting = tokio::spawn(accepting.run(listener));
-        Self { address, upstream, way, connections, doors, accepting }
+        Self { address, origin, upstream, way, connections, doors, accepting }
     }
 
     /// Returns where clients connect.
@@ -82,14 +86,14 @@ impl TcpProxy {
         self.address
     }
 
-    /// Returns a URL of the server with the proxy's address in it.
+    /// Returns a URL of the server that the proxy was started before, with the proxy's address in it.
     ///
     /// # Panics
     ///
-    /// Panics if the server's address is not in it.
+    /// Panics if that server's address is not in it.
     #[must_use]
     pub fn through(&self, url: &str) -> String {
-        let (server, own) = (self.upstream.to_string(), self.address.to_string());
+        let (server, own) = (self.origin.to_string(), self.address.to_string());
         assert!(url.contains(&server), "{url} does not name {server}");
         url.replacen(&server, &own, 1)
     }
@@ -123,6 +127,12 @@ impl TcpProxy {
     /// Accepts new connections again.
     pub async fn accept(&self) {
         self.open_door(true).await;
+    }
+
+    /// Leads new connections to another server, as an address that moves on failover does. Those
+    /// that are open stay where they are.
+    pub fn lead_to(&self, upstream: SocketAddr) {
+        self.upstream.send_replace(upstream);
     }
 
     /// Loses a request: what a client sends from the matching bytes on does not reach the server, and
@@ -171,7 +181,7 @@ impl Drop for TcpProxy {
 #[derive(Debug)]
 struct Accepting {
     address: SocketAddr,
-    upstream: SocketAddr,
+    upstream: watch::Receiver<SocketAddr>,
     way: Way,
     connections: Arc<Connections>,
     doors: mpsc::Receiver<Door>,
@@ -214,7 +224,7 @@ impl Accepting {
     }
 
     fn carry(&self, client: TcpStream) {
-        let (upstream, way) = (self.upstream, self.way.clone());
+        let (upstream, way) = (*self.upstream.borrow(), self.way.clone());
         self.connections.add(async move {
             // A server that is not there, or an end that breaks: the client sees a closed connection.
             if let Ok(server) = TcpStream::connect(upstream).await {

@@ -133,6 +133,17 @@ async fn who_is_refused_may_come_back_later() {
 }
 
 #[tokio::test]
+async fn new_connections_lead_where_the_address_has_moved() {
+    let (old, new) = (Echo::start().await, Echo::start().await);
+    let mut early = old.client().await;
+    assert!(ask(&mut early, "a\n").await.is_some());
+    old.proxy.lead_to(new.proxy.address());
+    assert!(ask(&mut early, "b\n").await.is_some());
+    assert!(ask(&mut old.client().await, "c\n").await.is_some());
+    assert_eq!((old.heard().await.len(), new.heard().await.len()), (2, 1));
+}
+
+#[tokio::test]
 async fn what_is_held_back_arrives_later_and_whole() {
     let echo = Echo::start().await;
     let mut client = echo.client().await;

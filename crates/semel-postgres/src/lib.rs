@@ -20,6 +20,7 @@
     allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")
 )]
 mod address;
+mod bridge;
 mod builder;
 mod connect;
 mod error;
@@ -53,7 +54,7 @@ use self::{
     error::ended,
     lane::Lane,
     link::{Links, Work},
-    verb::{Claim, Complete, Note, Read, Release, Renewal, Resolve},
+    verb::{Claim, Complete, Look, Note, Read, Release, Renewal, Resolve},
 };
 
 /// Keeps records in a schema of a PostgreSQL database.
@@ -73,6 +74,7 @@ pub struct PostgresStore {
 struct Lanes {
     claims: Lane<Claim>,
     ends: Lane<Complete>,
+    looks: Lane<Look>,
     notes: Lane<Note>,
     reads: Lane<Read>,
     releases: Lane<Release>,
@@ -87,6 +89,7 @@ impl Lanes {
         Self {
             claims: Lane::start(third, links, tasks),
             ends: Lane::start(third, links, tasks),
+            looks: Lane::start(1, links, tasks),
             notes: Lane::start(1, links, tasks),
             reads: Lane::start(1, links, tasks),
             releases: Lane::start(1, links, tasks),

@@ -25,6 +25,7 @@ impl Store for PostgresStore {
         capabilities.time = TimeSource::Server;
         capabilities.shared = true;
         capabilities.transact = true;
+        capabilities.bridge = true;
         capabilities.body_max = self.links.settings.body_max;
         capabilities
     }

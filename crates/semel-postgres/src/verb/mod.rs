@@ -2,6 +2,7 @@
 
 mod claim;
 mod complete;
+mod look;
 mod note;
 mod read;
 mod release;
@@ -11,8 +12,8 @@ mod resolve;
 use semel::StoreError;
 
 pub(crate) use self::{
-    claim::Claim, complete::Complete, note::Note, read::Read, release::Release, renew::Renewal,
-    resolve::Resolve,
+    claim::Claim, complete::Complete, look::Look, note::Note, read::Read, release::Release,
+    renew::Renewal, resolve::Resolve,
 };
 use crate::{error::Fault, link::Step, names::Named};
 

@@ -18,6 +18,7 @@ mod functions;
 mod golden;
 mod keeping;
 mod languages;
+mod looking;
 mod misuse;
 mod prepared;
 mod referring;

@@ -8,6 +8,7 @@ mod migrate;
 mod records;
 mod reference;
 mod serve;
+mod store;
 mod table;
 
 use std::process::ExitCode;
@@ -62,7 +63,7 @@ impl Command {
         match self {
             Self::Check(check) => check.run(),
             Self::Demo(demo) => on_all_cores(demo.run()),
-            Self::Migrate(migrate) => migrate.run(),
+            Self::Migrate(migrate) => on_one_core(migrate.run()),
             Self::Records(records) => on_one_core(records.run()),
             Self::Reference(reference) => reference.run(),
             Self::Serve(serve) => on_all_cores(serve.run()),

@@ -14,6 +14,7 @@ mod schema;
 mod secret;
 mod settings;
 mod span;
+mod store;
 mod upstream;
 mod value;
 
@@ -35,6 +36,7 @@ pub use self::{
     reference::{default_file, reference_page},
     secret::Secret,
     span::{Horizon, Size, written},
+    store::{PostgresConfig, PostgresUrl, StoreUrl},
     upstream::{Host, UpstreamConfig},
     value::{KeyHeader, Methods, Url},
 };
@@ -50,7 +52,7 @@ settings! {
         listen: SocketAddr = "127.0.0.1:8080",
         /// Where operators and probes connect: health, readiness and metrics. Without it there is no such listener.
         admin: Option<SocketAddr>,
-        /// Where the records are kept: `sqlite:PATH`. `memory:` forgets everything at the end of the process and serves only operations that are not durable.
+        /// Where the records are kept: `sqlite:PATH`, or `postgres://USER@HOST/DATABASE` for several gateways on one database, which can be the application's own. `memory:` forgets everything at the end of the process and serves only operations that are not durable. `{ env = "NAME" }` and `{ file = "PATH" }` say where the URL stands.
         store: StoreUrl = "sqlite:semel.db",
         /// The upstream for every request that matches no operation and no upstream's `prefixes`. Without it the only upstream is meant; with several, such a request gets 404.
         default_upstream: Option<String>,
@@ -68,6 +70,8 @@ settings! {
         forwarded: Forwarded = "replace",
         /// What one client connection may take.
         limits: Option<Limits>,
+        /// How a store in PostgreSQL is used.
+        postgres: Option<PostgresConfig>,
         /// The certificate of the listener. Without it the listener speaks plain HTTP.
         tls: Option<Tls>,
         /// Whose keys they are: the same key of two tenants names two intents. Must be set.
@@ -186,42 +190,6 @@ impl Value for ReplayAuth {
                 None
             }
         }
-    }
-}
-
-/// Where the records are kept.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum StoreUrl {
-    /// In the memory of this process.
-    Memory,
-    /// In one SQLite file.
-    Sqlite(PathBuf),
-}
-
-impl StoreUrl {
-    /// Reads a store's URL; a relative path starts at `folder`.
-    #[must_use]
-    pub fn parse(text: &str, folder: &Path) -> Option<Self> {
-        match text.split_once(':')? {
-            ("memory", "") => Some(Self::Memory),
-            ("sqlite", path) if !path.is_empty() && !path.starts_with("//") => {
-                Some(Self::Sqlite(folder.join(path)))
-            }
-            _ => None,
-        }
-    }
-}
-
-impl Value for StoreUrl {
-    fn kind() -> Kind {
-        Kind::Plain("store URL")
-    }
-
-    fn read(value: &Spanned<DeValue<'_>>, path: &str, reading: &mut Reading<'_>) -> Option<Self> {
-        let folder = reading.folder.to_path_buf();
-        let must_be = "\"sqlite:PATH\" or \"memory:\"; a relative path starts at the folder of \
-                       this file";
-        read::text(value, path, reading, must_be, |text| Self::parse(text, &folder))
     }
 }
 

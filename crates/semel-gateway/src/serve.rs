@@ -47,6 +47,14 @@ pub enum ServeError {
         #[source]
         error: io::Error,
     },
+    /// An operation is bridged, and its upstream is not sent permits.
+    #[error("the operation {operation} is bridged, and the upstream `{upstream}` is not")]
+    NotBridged {
+        /// The operation.
+        operation: semel::Operation,
+        /// The upstream's name.
+        upstream: String,
+    },
     /// The operations cannot be used together.
     #[error("the operations cannot be used")]
     Operations(#[from] RouteError),
@@ -115,7 +123,7 @@ pub async fn run(
         ),
         None => None,
     };
-    Ok(Gateway::new(settings)?.serve(listener, admin, shutdown).await)
+    Ok(Gateway::new(settings).await?.serve(listener, admin, shutdown).await)
 }
 
 impl Gateway {
@@ -128,9 +136,10 @@ impl Gateway {
     /// # Panics
     ///
     /// Panics outside of a tokio runtime.
-    pub fn new(settings: &Settings) -> Result<Self, ServeError> {
-        let opened = stores::open(&settings.store)
-            .map_err(|error| ServeError::Store { url: settings.store.clone(), error })?;
+    pub async fn new(settings: &Settings) -> Result<Self, ServeError> {
+        let opened = stores::open(&settings.store).await;
+        let opened =
+            opened.map_err(|error| ServeError::Store { url: settings.store.url.clone(), error })?;
         Self::with_store(settings, opened)
     }
 
@@ -273,10 +282,12 @@ impl fmt::Debug for Gateway {
 }
 
 fn engine(opened: Opened, settings: &Settings, clock: &Arc<dyn Clock>) -> Engine {
-    let engine = Engine::builder(opened.store)
-        .clock(Arc::clone(clock))
-        .waiters_max(settings.waiters_max)
-        .build();
+    let mut engine =
+        Engine::builder(opened.store).clock(Arc::clone(clock)).waiters_max(settings.waiters_max);
+    if let Some(bridge) = opened.bridge {
+        engine = engine.bridge(bridge);
+    }
+    let engine = engine.build();
     let budget = SweepBudget { records: settings.sweep_records };
     engine.sweep_with(opened.sweep, settings.sweep_every, budget);
     engine
@@ -305,6 +316,9 @@ fn routes(settings: &Settings, upstreams: &[Arc<Upstream>]) -> Result<Routes, Se
             operation: operation.clone(),
             upstream: name.clone(),
         })?;
+        if protected.operation.is_bridged() && !upstream.settings.bridged {
+            return Err(ServeError::NotBridged { operation, upstream: name.clone() });
+        }
         by_operation.insert(operation, Arc::clone(upstream));
     }
     let by_prefix = upstreams.iter().flat_map(|upstream| {

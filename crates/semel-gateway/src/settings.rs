@@ -7,13 +7,13 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use http::{HeaderName, Uri};
 use semel_http::TenantSource;
 
-use crate::config::StoreUrl;
+use crate::config::{Secret, StoreUrl};
 
 /// Everything the gateway runs with.
 #[derive(Clone)]
 pub struct Settings {
     /// Where records live.
-    pub store: StoreUrl,
+    pub store: StoreSettings,
     /// The servers behind the gateway.
     pub upstreams: Vec<UpstreamSettings>,
     /// What is protected, and by which upstream it is served.
@@ -46,9 +46,9 @@ pub struct Settings {
 impl Settings {
     /// Makes settings with every default, without operations and upstreams.
     #[must_use]
-    pub fn new(store: StoreUrl, tenant: impl TenantSource + 'static) -> Self {
+    pub fn new(store: impl Into<StoreSettings>, tenant: impl TenantSource + 'static) -> Self {
         Self {
-            store,
+            store: store.into(),
             upstreams: Vec::new(),
             operations: Vec::new(),
             tenant: Arc::new(tenant),
@@ -73,6 +73,51 @@ impl fmt::Debug for Settings {
             .field("upstreams", &self.upstreams)
             .field("operations", &self.operations)
             .finish_non_exhaustive()
+    }
+}
+
+/// Where records live, and how that place is used.
+#[derive(Clone, Debug)]
+pub struct StoreSettings {
+    /// Where.
+    pub url: StoreUrl,
+    /// How, if it is PostgreSQL.
+    pub postgres: PostgresSettings,
+}
+
+impl From<StoreUrl> for StoreSettings {
+    fn from(url: StoreUrl) -> Self {
+        Self { url, postgres: PostgresSettings::default() }
+    }
+}
+
+/// How a store in PostgreSQL is used.
+#[derive(Clone, Debug)]
+pub struct PostgresSettings {
+    /// The schema that holds everything.
+    pub schema: String,
+    /// The password of the user in the URL, if it is not in the URL.
+    pub password: Option<Secret>,
+    /// The authorities that the server's certificate is checked against, in PEM.
+    pub ca: Option<PathBuf>,
+    /// How many connections are opened at most.
+    pub connections: usize,
+    /// Whether statements are prepared under names.
+    pub prepared: bool,
+    /// Whether a gateway that starts makes or migrates the schema.
+    pub migrate: bool,
+}
+
+impl Default for PostgresSettings {
+    fn default() -> Self {
+        Self {
+            schema: "semel".to_owned(),
+            password: None,
+            ca: None,
+            connections: 6,
+            prepared: false,
+            migrate: true,
+        }
     }
 }
 
@@ -101,6 +146,8 @@ pub struct UpstreamSettings {
     pub host: HostHeader,
     /// Whether what it says by `semel-effect` and `semel-pointer` is believed.
     pub trusted: bool,
+    /// Whether it is sent the permits of bridged operations.
+    pub bridged: bool,
     /// How long finding the address, connecting and the TLS handshake may take together, and the
     /// wait for a free connection.
     pub connect_wait: Duration,
@@ -129,6 +176,7 @@ impl UpstreamSettings {
             ca_file: None,
             host: HostHeader::Upstream,
             trusted: false,
+            bridged: false,
             connect_wait: Duration::from_secs(5),
             answer_wait: Duration::from_secs(60),
             body_wait: Duration::from_secs(300),

@@ -5,13 +5,17 @@ use std::{fmt, sync::Arc};
 use semel::{
     Store, StoreError, StoreErrorKind,
     store::{
-        capability::{Inspect, Sweep},
+        capability::{Bridge, Inspect, Sweep},
         memory::MemoryStore,
     },
 };
+use semel_postgres::{PostgresBuilder, PostgresStore};
 use semel_sqlite::SqliteStore;
 
-use crate::config::StoreUrl;
+use crate::{
+    config::{PostgresUrl, StoreUrl},
+    settings::{PostgresSettings, StoreSettings},
+};
 
 /// An open store, with the powers the gateway uses.
 #[derive(Clone)]
@@ -22,6 +26,8 @@ pub struct Opened {
     pub sweep: Arc<dyn Sweep>,
     /// Its reads for operators.
     pub inspect: Arc<dyn Inspect>,
+    /// How it tells that an application ended a run by itself, if it can.
+    pub bridge: Option<Arc<dyn Bridge>>,
 }
 
 impl fmt::Debug for Opened {
@@ -37,18 +43,38 @@ impl Opened {
             store: Arc::clone(&store) as Arc<dyn Store>,
             sweep: Arc::clone(&store) as Arc<dyn Sweep>,
             inspect: store,
+            bridge: None,
+        }
+    }
+
+    fn bridged<S: Store + Sweep + Inspect + Bridge>(store: S) -> Self {
+        let store = Arc::new(store);
+        let bridge = Arc::clone(&store) as Arc<dyn Bridge>;
+        Self {
+            store: Arc::clone(&store) as Arc<dyn Store>,
+            sweep: Arc::clone(&store) as Arc<dyn Sweep>,
+            inspect: store,
+            bridge: Some(bridge),
         }
     }
 }
 
-/// Opens the store a URL means.
+/// Opens the store that the settings mean.
 ///
 /// # Errors
 ///
 /// Fails with a [`StoreError`] whose message says what to do.
-pub fn open(url: &StoreUrl) -> Result<Opened, StoreError> {
-    match url {
-        StoreUrl::Memory => Ok(Opened::of(MemoryStore::new())),
+pub async fn open(settings: &StoreSettings) -> Result<Opened, StoreError> {
+    match &settings.url {
+        StoreUrl::Memory => Ok(Opened::bridged(MemoryStore::new())),
+        StoreUrl::Postgres(url) => {
+            let builder = postgres(url, &settings.postgres);
+            // Only where there is something to do: a role of few rights may not even look for it.
+            let due =
+                PostgresStore::schema_version(&builder).await? < PostgresStore::schema_current();
+            let builder = builder.migrate(due && settings.postgres.migrate);
+            Ok(Opened::bridged(builder.open().await?))
+        }
         StoreUrl::Sqlite(path) => Ok(Opened::of(SqliteStore::builder(path).open()?)),
     }
 }
@@ -59,12 +85,16 @@ pub fn open(url: &StoreUrl) -> Result<Opened, StoreError> {
 /// # Errors
 ///
 /// Fails with a [`StoreError`] whose message says what to do.
-pub fn open_existing(url: &StoreUrl) -> Result<Opened, StoreError> {
-    match url {
+pub async fn open_existing(settings: &StoreSettings) -> Result<Opened, StoreError> {
+    match &settings.url {
         StoreUrl::Memory => Err(StoreError::new(
             StoreErrorKind::Invalid,
             "the store memory: lives in the gateway's process alone",
         )),
+        StoreUrl::Postgres(url) => {
+            let builder = postgres(url, &settings.postgres).connections(1).migrate(false);
+            Ok(Opened::bridged(builder.open().await?))
+        }
         StoreUrl::Sqlite(path) => {
             SqliteStore::schema_version(path)?;
             Ok(Opened::of(SqliteStore::builder(path).migrate(false).open()?))
@@ -79,6 +109,20 @@ pub struct Schema {
     pub found: u32,
     /// The one that this version works with.
     pub current: u32,
+    /// Whether this version works with the one that is there.
+    pub fits: bool,
+}
+
+impl Schema {
+    const fn of(found: u32, current: u32) -> Self {
+        Self { found, current, fits: found == current }
+    }
+
+    /// Says whether a migration is due.
+    #[must_use]
+    pub const fn is_due(&self) -> bool {
+        self.found < self.current
+    }
 }
 
 /// Reads the schema of a store, and changes nothing.
@@ -86,11 +130,27 @@ pub struct Schema {
 /// # Errors
 ///
 /// Fails with a [`StoreError`] whose message says what to do.
-pub fn schema(url: &StoreUrl) -> Result<Schema, StoreError> {
-    let current = SqliteStore::schema_current();
-    match url {
-        StoreUrl::Memory => Ok(Schema { found: current, current }),
-        StoreUrl::Sqlite(path) => Ok(Schema { found: SqliteStore::schema_version(path)?, current }),
+pub async fn schema(settings: &StoreSettings) -> Result<Schema, StoreError> {
+    match &settings.url {
+        StoreUrl::Memory => Ok(memory()),
+        StoreUrl::Postgres(url) => {
+            let builder = postgres(url, &settings.postgres);
+            let found = PostgresStore::schema_version(&builder).await?;
+            let mut schema = Schema::of(found, PostgresStore::schema_current());
+            if found > schema.current {
+                // A newer version says itself whom its schema bears.
+                schema.fits = match builder.migrate(false).open().await {
+                    Ok(_) => true,
+                    Err(error) if error.kind() == StoreErrorKind::Version => false,
+                    Err(error) => return Err(error),
+                };
+            }
+            Ok(schema)
+        }
+        StoreUrl::Sqlite(path) => {
+            let found = SqliteStore::schema_version(path)?;
+            Ok(Schema::of(found, SqliteStore::schema_current()))
+        }
     }
 }
 
@@ -99,19 +159,63 @@ pub fn schema(url: &StoreUrl) -> Result<Schema, StoreError> {
 /// # Errors
 ///
 /// Fails with a [`StoreError`] whose message says what to do.
-pub fn migrate(url: &StoreUrl) -> Result<Schema, StoreError> {
-    let current = SqliteStore::schema_current();
-    match url {
-        StoreUrl::Memory => Ok(Schema { found: current, current }),
-        StoreUrl::Sqlite(path) => Ok(Schema { found: SqliteStore::migrate(path)?, current }),
+pub async fn migrate(settings: &StoreSettings) -> Result<Schema, StoreError> {
+    match &settings.url {
+        StoreUrl::Memory => Ok(memory()),
+        StoreUrl::Postgres(url) => {
+            let found = PostgresStore::migrate(&postgres(url, &settings.postgres)).await?;
+            Ok(migrated(found, PostgresStore::schema_current()))
+        }
+        StoreUrl::Sqlite(path) => {
+            let found = SqliteStore::migrate(path)?;
+            Ok(migrated(found, SqliteStore::schema_current()))
+        }
     }
 }
 
-impl fmt::Display for StoreUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Memory => f.write_str("memory:"),
-            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
-        }
+const fn memory() -> Schema {
+    Schema { found: 1, current: 1, fits: true }
+}
+
+const fn migrated(found: u32, current: u32) -> Schema {
+    Schema { found, current, fits: true }
+}
+
+fn postgres(url: &PostgresUrl, settings: &PostgresSettings) -> PostgresBuilder {
+    let url = match &settings.password {
+        Some(password) => with_password(url.expose(), password.expose()),
+        None => url.expose().to_owned(),
+    };
+    let builder = PostgresStore::builder(url)
+        .schema(settings.schema.as_str())
+        .connections(settings.connections)
+        .prepared(settings.prepared);
+    match &settings.ca {
+        Some(file) => builder.authority(file),
+        None => builder,
+    }
+}
+
+/// Adds a password to a URL that holds none, every byte of it encoded.
+fn with_password(url: &str, password: &[u8]) -> String {
+    use fmt::Write;
+    let mut whole = format!("{url}{}password=", if url.contains('?') { '&' } else { '?' });
+    for byte in password {
+        write!(whole, "%{byte:02X}").expect("a string can be written to");
+    }
+    whole
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_added_as_an_option() {
+        assert_eq!(
+            with_password("postgres://u@h/d", b"a&b"),
+            "postgres://u@h/d?password=%61%26%62"
+        );
+        assert_eq!(with_password("postgres://h/d?x=1", b"p"), "postgres://h/d?x=1&password=%70");
     }
 }

@@ -1,57 +1,83 @@
 //! `semel migrate`: brings a store to the schema of this version.
 
-use std::path::{Path, PathBuf};
-
 use clap::Args;
+use serde_json::json;
 
-use super::exit::{Exit, Failure, say};
+use super::{
+    exit::{Exit, Failure, say},
+    store::StoreArgs,
+};
 use crate::{
-    config::{Config, Files, StoreUrl},
-    stores,
+    config::StoreUrl,
+    settings::StoreSettings,
+    stores::{self, Schema},
 };
 
 /// Brings a store to the schema of this version, making it if it is missing
 #[derive(Args, Debug)]
 pub(super) struct Migrate {
-    /// The configuration that names the store
-    #[arg(long, short, default_value = "semel.toml", value_name = "FILE")]
-    config: PathBuf,
-    /// The store, such as sqlite:semel.db, instead of a configuration
-    #[arg(long, value_name = "URL", conflicts_with = "config")]
-    store: Option<String>,
-    /// Changes nothing: exits with 1 if there is something to do
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Changes nothing: exits with 1 if this version cannot work with the store as it is
     #[arg(long)]
     check: bool,
+    /// Prints the result as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl Migrate {
-    pub(super) fn run(self) -> Result<Exit, Failure> {
-        let url = match &self.store {
-            Some(text) => StoreUrl::parse(text, Path::new("")).ok_or_else(|| {
-                Failure::usage(format!("--store {text} is not a store; write sqlite:PATH"))
-            })?,
-            None => Config::load_with(&self.config, Files::Ignored)?.store,
-        };
+    pub(super) async fn run(self) -> Result<Exit, Failure> {
+        let (store, _) = self.store.read()?;
         if self.check {
-            return check(&url);
+            return check(&store, self.json).await;
         }
-        let schema = stores::migrate(&url)?;
-        say(&match schema.found {
-            found if found == schema.current => format!("{url} has schema {found}, as it must"),
-            0 => format!("{url} is new and has schema {} now", schema.current),
-            found => format!("{url} had schema {found} and has schema {} now", schema.current),
+        let schema = stores::migrate(&store).await?;
+        let Schema { found, current, .. } = schema;
+        let url = shown(&store);
+        say(&match found {
+            _ if self.json => told(&store, schema).to_string(),
+            0 => format!("{url} is new and has schema {current} now"),
+            found if found < current => {
+                format!("{url} had schema {found} and has schema {current} now")
+            }
+            found if found > current => format!("{url} has the newer schema {found}, as it may"),
+            found => format!("{url} has schema {found}, as it must"),
         })?;
         Ok(Exit::Fine)
     }
 }
 
-fn check(url: &StoreUrl) -> Result<Exit, Failure> {
-    let schema = stores::schema(url)?;
-    if schema.found == schema.current {
-        say(&format!("{url} has schema {}, as it must", schema.found))?;
-        return Ok(Exit::Fine);
+async fn check(store: &StoreSettings, json: bool) -> Result<Exit, Failure> {
+    let schema = stores::schema(store).await?;
+    let Schema { found, current, fits } = schema;
+    let (url, todo) = (shown(store), if schema.is_due() { "semel migrate" } else { "an upgrade" });
+    say(&match fits {
+        _ if json => told(store, schema).to_string(),
+        true if found > current => format!("{url} has the newer schema {found}, as it may"),
+        true => format!("{url} has schema {found}, as it must"),
+        false => {
+            format!("{url} has schema {found}, this version works with {current}: {todo} is due")
+        }
+    })?;
+    Ok(if fits { Exit::Fine } else { Exit::Refused })
+}
+
+fn told(store: &StoreSettings, schema: Schema) -> serde_json::Value {
+    json!({
+        "store": store.url.to_string(),
+        "found": schema.found,
+        "current": schema.current,
+        "due": schema.is_due(),
+        "fits": schema.fits,
+    })
+}
+
+fn shown(store: &StoreSettings) -> String {
+    match &store.url {
+        StoreUrl::Postgres(url) if store.postgres.schema != "semel" => {
+            format!("{url} ({})", store.postgres.schema)
+        }
+        url => url.to_string(),
     }
-    let (found, current) = (schema.found, schema.current);
-    say(&format!("{url} has schema {found}, this version works with {current}"))?;
-    Ok(Exit::Refused)
 }

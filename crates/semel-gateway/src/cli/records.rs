@@ -8,14 +8,17 @@ mod view;
 
 use clap::{Args, Subcommand};
 
-use self::target::Where;
-use super::exit::{Exit, Failure};
+use self::target::Desk;
+use super::{
+    exit::{Exit, Failure},
+    store::StoreArgs,
+};
 
 /// Lists, shows and settles the records of a store
 #[derive(Args, Debug)]
 pub(super) struct RecordsArgs {
     #[command(flatten)]
-    place: Where,
+    store: StoreArgs,
     /// Prints JSON
     #[arg(long, global = true)]
     json: bool,
@@ -36,7 +39,7 @@ enum Verb {
 
 impl RecordsArgs {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
-        let desk = self.place.open(self.json)?;
+        let desk = Desk::open(self.store, self.json).await?;
         match self.verb {
             Verb::List(list) => list.run(&desk).await,
             Verb::Show(show) => show.run(&desk).await,

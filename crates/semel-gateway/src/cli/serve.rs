@@ -61,7 +61,7 @@ pub(super) async fn up(
         ),
         None => None,
     };
-    let gateway = Gateway::new(settings)?;
+    let gateway = Gateway::new(settings).await?;
     ready();
     Ok(gateway.serve(listener, admin, shutdown).await)
 }

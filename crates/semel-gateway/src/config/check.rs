@@ -183,6 +183,20 @@ fn known_upstream(config: &Config, name: &str, path: &str, reading: &mut Reading
 }
 
 fn store(config: &Config, reading: &mut Reading<'_>) {
+    match (&config.store, &config.postgres) {
+        (StoreUrl::Postgres(url), Some(postgres)) => {
+            count(reading, "postgres.connections", postgres.connections);
+            if url.has_password() && postgres.password.is_some() {
+                let message = "`store` and `postgres.password` both say a password";
+                reading.problem(ProblemKind::Conflict, "postgres.password", message);
+            }
+        }
+        (StoreUrl::Memory | StoreUrl::Sqlite(_), Some(postgres)) if postgres.says_something() => {
+            let message = format!("[postgres] has no meaning: the store is {}", config.store);
+            reading.problem(ProblemKind::Conflict, "postgres", message);
+        }
+        _ => {}
+    }
     if config.store != StoreUrl::Memory {
         return;
     }

@@ -48,6 +48,8 @@ settings! {
         lease: Duration = "30s",
         /// What the next caller meets when a holder was lost: `hold` makes the intent unknown until somebody resolves it, `rerun` sends it again and is safe only if the upstream honours the forwarded key, `reconcile` sends it again marked as a question.
         on_lost: OnLost = "hold",
+        /// Whether the upstream completes it in its own transaction, in the store's own database, by the permit in the header `semel-permit`. The record is then read before its answer is believed; `on_lost = "rerun"` is safe for effects inside that transaction.
+        bridged: bool = false,
         /// How long an answer is replayed.
         replay_for: Duration = "24h",
         /// How long it is remembered that the intent was done. Never shorter than `replay_for` and every horizon.
@@ -246,7 +248,8 @@ impl OperationConfig {
             .body_wait(self.outcome_wait)
             .outcome_headers(self.outcome_headers())
             .pointer(self.pointer.clone())
-            .trust_effect_header(trusted);
+            .trust_effect_header(trusted)
+            .bridged(self.bridged);
         for method in &self.method.0 {
             operation = operation.on(method.clone(), self.path.as_str());
         }

@@ -7,8 +7,8 @@ use semel_http::tenant::{
 
 use super::{Config, Forwarded, Host, ReplayAuth, TenantConfig, TenantFrom, UpstreamConfig};
 use crate::settings::{
-    self, AdminSettings, AuthSettings, CircuitSettings, HostHeader, ListenerLimits, Protected,
-    Settings, TlsFiles, UpstreamSettings,
+    self, AdminSettings, AuthSettings, CircuitSettings, HostHeader, ListenerLimits,
+    PostgresSettings, Protected, Settings, StoreSettings, TlsFiles, UpstreamSettings,
 };
 
 impl Config {
@@ -51,6 +51,23 @@ impl Config {
         settings
     }
 
+    /// Returns where records live, and how that place is used.
+    #[must_use]
+    pub fn stored(&self) -> StoreSettings {
+        let mut store = StoreSettings::from(self.store.clone());
+        if let Some(postgres) = &self.postgres {
+            store.postgres = PostgresSettings {
+                schema: postgres.schema.clone(),
+                password: postgres.password.clone(),
+                ca: postgres.ca.clone(),
+                connections: count(postgres.connections),
+                prepared: postgres.prepared,
+                migrate: postgres.migrate,
+            };
+        }
+        store
+    }
+
     fn protected(&self, operation: &super::OperationConfig) -> Protected {
         let upstream = self.upstream_of(operation);
         let trusted = upstream.is_some_and(|upstream| upstream.trusted);
@@ -77,6 +94,7 @@ impl Config {
                 Host::Upstream => HostHeader::Upstream,
             },
             trusted: upstream.trusted,
+            bridged: upstream.bridged,
             connect_wait: upstream.connect_wait,
             answer_wait: upstream.answer_wait,
             body_wait: upstream.body_wait,
@@ -107,7 +125,7 @@ impl Config {
 }
 
 fn with_tenant(config: &Config, tenant: &TenantConfig) -> Settings {
-    let store = config.store.clone();
+    let store = config.stored();
     match (tenant.source, &tenant.header) {
         (TenantFrom::ApiKey, Some(header)) if *header == AUTHORIZATION => {
             Settings::new(store, static_credential())

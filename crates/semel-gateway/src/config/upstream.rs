@@ -22,6 +22,8 @@ settings! {
         host: Host = "upstream",
         /// Whether what it says by the headers `semel-effect` and `semel-pointer` is believed.
         trusted: bool = false,
+        /// Whether it is sent the permits of bridged operations: it completes them in transactions of the store's own database.
+        bridged: bool = false,
         /// How long finding the address, connecting, the TLS handshake and the wait for a free connection may take together.
         connect_wait: Duration = "5s",
         /// How long the head of an answer may take, from the first byte of the request on.

@@ -10,7 +10,7 @@ use http::{
     },
 };
 
-use semel::wire;
+use semel::{Permit, wire};
 use semel_http::axum::Intent;
 
 use crate::settings::Forwarded;
@@ -21,6 +21,7 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PERMIT: HeaderName = HeaderName::from_static(wire::SEMEL_PERMIT);
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
 /// What `Connection` may not name: a client must not be able to take from a request what the
@@ -152,6 +153,15 @@ pub(super) fn tell_claim(headers: &mut HeaderMap, intent: &Intent) {
     headers.insert(FENCE, HeaderValue::from(intent.held.permit().fence.get()));
     if intent.ask_first {
         headers.insert(ASK_FIRST, HeaderValue::from_static("true"));
+    }
+}
+
+/// Hands the permit on to an application that completes in its own transaction. The value is marked, so
+/// that nothing prints it.
+pub(super) fn tell_permit(headers: &mut HeaderMap, permit: &Permit) {
+    if let Ok(mut value) = HeaderValue::try_from(semel::permit::encode(permit)) {
+        value.set_sensitive(true);
+        headers.insert(PERMIT, value);
     }
 }
 

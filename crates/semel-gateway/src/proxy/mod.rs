@@ -28,7 +28,7 @@ use http::{Request, Response, StatusCode, Uri, header, uri::PathAndQuery};
 use hyper::body::Incoming;
 use semel::Held;
 use semel_http::{
-    BoxFuture, Reason,
+    BoxFuture, Bridged, Effect, Reason,
     axum::Intent,
     classify::{Class, class},
 };
@@ -86,10 +86,15 @@ impl Proxy {
             return failure::connect_refused();
         }
         let advice = Advice::of(&request, held.is_some());
+        let is_bridged = request.extensions().get::<Bridged>().is_some();
         let mut response = match self.exchange(&upstream, request, held.as_ref()).await {
             Ok(response) => response,
             Err(failure) => failure.answer(&upstream.settings.name, advice),
         };
+        if is_bridged && response.extensions().get() == Some(&Effect::Unknown) {
+            // The record tells what became of it.
+            response.extensions_mut().remove::<Effect>();
+        }
         let says_nothing = matches!(class(response.status()), Class::ServerError | Class::Unlisted);
         if held.is_some() && says_nothing && response.extensions().get::<Reason>().is_none() {
             let reason = Reason::new(format!("upstream-status-{}", response.status().as_u16()));
@@ -291,6 +296,7 @@ fn outgoing(
     };
     let uri = target(&parts.uri, &upstream.base);
     let intent = Intent::of(&parts);
+    let is_bridged = parts.extensions.get::<Bridged>().is_some();
     let headers = &mut parts.headers;
     headers::strip_hop_by_hop(headers, &routes.key_headers);
     headers::frame(headers, &body);
@@ -298,6 +304,9 @@ fn outgoing(
     headers::tell_way(headers, parts.version);
     if let Some(intent) = intent {
         headers::tell_claim(headers, &intent);
+        if upstream.settings.bridged && is_bridged {
+            headers::tell_permit(headers, intent.held.permit());
+        }
     }
     if let Some(wish) = wish {
         wish.tell(headers);

@@ -23,6 +23,7 @@ const ANNOUNCEMENT: &str = "semel listens on ";
 #[derive(Debug)]
 pub(crate) struct Process {
     folder: PathBuf,
+    level: &'static str,
     child: Child,
     pub(crate) address: SocketAddr,
 }
@@ -30,10 +31,15 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a gateway by `semel.toml` in a folder, and waits until it listens.
     pub(crate) async fn start(folder: &Path) -> Self {
+        Self::start_logging(folder, "info").await
+    }
+
+    /// Starts a gateway that logs at a level.
+    pub(crate) async fn start_logging(folder: &Path, level: &'static str) -> Self {
         // Nobody else is given the port while the gateway is dead.
         let listen = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let (child, address) = spawn(folder, listen).await;
-        Self { folder: folder.to_owned(), child, address }
+        let (child, address) = spawn(folder, listen, level).await;
+        Self { folder: folder.to_owned(), level, child, address }
     }
 
     /// Kills the process as `kill -9` does, and waits until it is gone.
@@ -43,7 +49,7 @@ impl Process {
 
     /// Starts it again on the same files and the same port.
     pub(crate) async fn restart(&mut self) {
-        (self.child, self.address) = spawn(&self.folder, self.address).await;
+        (self.child, self.address) = spawn(&self.folder, self.address, self.level).await;
     }
 
     /// Returns what the gateway logged.
@@ -52,9 +58,10 @@ impl Process {
     }
 }
 
-async fn spawn(folder: &Path, listen: SocketAddr) -> (Child, SocketAddr) {
+async fn spawn(folder: &Path, listen: SocketAddr, level: &str) -> (Child, SocketAddr) {
     let log = File::options().create(true).append(true).open(folder.join("gateway.log")).unwrap();
     let mut child = Command::from(semel(folder, &["serve", "--listen", &listen.to_string()]))
+        .env("RUST_LOG", level)
         .kill_on_drop(true)
         .stdout(Stdio::piped())
         .stderr(log)

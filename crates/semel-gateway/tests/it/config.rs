@@ -6,7 +6,7 @@ use semel::decide::OnLost;
 use semel_gateway::config::{Config, Files, Horizon, default_file, reference_page};
 
 /// What every working file has.
-const BASE: &str = r#"
+pub(crate) const BASE: &str = r#"
 replay_auth = "none"
 [tenant]
 source = "single_tenant"
@@ -15,23 +15,23 @@ name = "app"
 url = "http://127.0.0.1:3000"
 "#;
 
-fn parse(text: &str) -> Result<Config, Vec<String>> {
+pub(crate) fn parse(text: &str) -> Result<Config, Vec<String>> {
     Config::parse(text, Path::new("semel.toml"), Path::new("/srv"), Files::Ignored)
         .map_err(|problems| problems.to_string().lines().map(str::to_owned).collect())
 }
 
-fn refused(text: &str) -> Vec<String> {
+pub(crate) fn refused(text: &str) -> Vec<String> {
     parse(text).unwrap_err()
 }
 
 /// Checks that a file is refused with exactly these lines.
-fn check(text: &str, lines: &[&str]) {
+pub(crate) fn check(text: &str, lines: &[&str]) {
     assert_eq!(refused(text), lines, "{text}");
 }
 
 /// Checks that one operation added to a working file is refused with exactly these lines, whose
 /// numbers count from the operation's own first line.
-fn check_operation(settings: &str, lines: &[&str]) {
+pub(crate) fn check_operation(settings: &str, lines: &[&str]) {
     let head = "[[operation]]\nname = \"payments.create\"\npath = \"/payments\"\n";
     let text = format!("{BASE}{head}{settings}");
     let first = BASE.lines().count();
@@ -314,11 +314,10 @@ fn a_store_that_forgets_is_refused_for_a_durable_operation() {
     );
     assert!(parse(&format!("{text}durable = false\n")).is_ok());
     check(
-        &format!("store = \"postgres://x\"\n{BASE}"),
-        &[
-            "semel.toml:1:9: `store` is \"postgres://x\"; it must be \"sqlite:PATH\" or \"memory:\"; a \
-           relative path starts at the folder of this file",
-        ],
+        &format!("store = \"mysql://x\"\n{BASE}"),
+        &["semel.toml:1:9: `store` is \"mysql://x\"; it must be \"sqlite:PATH\", \
+           \"postgres://USER@HOST/DATABASE\" or \"memory:\"; a relative path starts at the folder of \
+           this file"],
     );
 }
 

@@ -32,7 +32,7 @@ impl Drop for Served {
 
 impl Served {
     pub(crate) async fn new(settings: &Settings) -> Self {
-        let opened = stores::open(&settings.store).unwrap();
+        let opened = stores::open(&settings.store).await.unwrap();
         let inspect = Arc::clone(&opened.inspect);
         let gateway = Self::of(Gateway::with_store(settings, opened).unwrap()).await;
         gateway.inspecting(inspect)

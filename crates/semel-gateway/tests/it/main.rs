@@ -4,10 +4,12 @@
 #![allow(clippy::disallowed_methods, reason = "a test may read clocks and start tasks")]
 
 mod authorising;
+mod bridging;
 mod child;
 mod command;
 mod commanding;
 mod config;
+mod config_store;
 mod demo;
 mod ending;
 mod failing;
@@ -15,6 +17,7 @@ mod gateway;
 mod kill;
 mod message;
 mod passing;
+mod postgres;
 mod process;
 mod records;
 mod securing;

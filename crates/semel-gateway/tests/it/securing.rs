@@ -123,7 +123,7 @@ async fn files_that_cannot_be_used_are_refused_by_name() {
     let files = Files::new();
     let mut settings = settings(&[("api", "http://127.0.0.1:1")]);
     settings.tls = Some(TlsFiles { key: PathBuf::from("/absent/key.pem"), ..files.tls() });
-    let refused = Gateway::new(&settings).unwrap_err();
+    let refused = Gateway::new(&settings).await.unwrap_err();
     let ServeError::Tls(error) = refused else { panic!("{refused}") };
     assert!(error.to_string().contains("/absent/key.pem cannot be read"), "{error}");
 }

@@ -189,8 +189,12 @@ async fn bounded(path: &Path, upstream: &Upstream) -> (Served, Connection) {
     ballast.execute("INSERT INTO ballast VALUES (zeroblob(400000))", ()).unwrap();
     let pages: u32 = ballast.query_row("PRAGMA page_count", (), |row| row.get(0)).unwrap();
     let store = Arc::new(SqliteStore::builder(path).page_max(pages + 40).open().unwrap());
-    let opened =
-        Opened { store: Arc::clone(&store) as _, sweep: Arc::clone(&store) as _, inspect: store };
+    let opened = Opened {
+        store: Arc::clone(&store) as _,
+        sweep: Arc::clone(&store) as _,
+        inspect: store,
+        bridge: None,
+    };
     let mut settings = settings(&[("api", &upstream.url())]);
     let store_for = Duration::from_millis(200);
     let policy = Policy { store_for, wait: Duration::ZERO, ..Policy::default() };

@@ -1,32 +1,18 @@
-//! Which store, and which record in it.
-
-use std::path::{Path, PathBuf};
+//! Which record of a store.
 
 use clap::Args;
 use semel::{Key, Operation, Policy, Scope, Tenant, key::Facet};
 
 use super::view;
 use crate::{
-    cli::exit::Failure,
-    config::{Config, Files, StoreUrl, TenantFrom},
+    cli::{exit::Failure, store::StoreArgs},
+    config::{Config, TenantFrom},
     records::{Found, Records, Seen},
     stores,
 };
 
 /// The tenant of everybody where there is one tenant only.
 const SINGLE_TENANT: &str = "single";
-
-/// Which store.
-#[derive(Args, Debug)]
-pub(super) struct Where {
-    /// The configuration that names the store and says what holds for the operations
-    #[arg(long, short, global = true, default_value = "semel.toml", value_name = "FILE")]
-    config: PathBuf,
-    /// The store, such as sqlite:semel.db, instead of a configuration; the defaults hold for every
-    /// operation
-    #[arg(long, global = true, value_name = "URL")]
-    store: Option<String>,
-}
 
 /// An open store, and what is known of the operations in it.
 pub(super) struct Desk {
@@ -35,26 +21,13 @@ pub(super) struct Desk {
     config: Option<Config>,
 }
 
-impl Where {
-    pub(super) fn open(self, json: bool) -> Result<Desk, Failure> {
-        let (url, config) = match &self.store {
-            Some(text) => {
-                let url = StoreUrl::parse(text, Path::new("")).ok_or_else(|| {
-                    Failure::usage(format!("--store {text} is not a store; write sqlite:PATH"))
-                })?;
-                (url, None)
-            }
-            None => {
-                let config = Config::load_with(&self.config, Files::Ignored)?;
-                (config.store.clone(), Some(config))
-            }
-        };
-        let opened = stores::open_existing(&url)?;
-        Ok(Desk { records: Records::new(opened.store, opened.inspect), json, config })
-    }
-}
-
 impl Desk {
+    pub(super) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
+        let (store, config) = store.read()?;
+        let opened = stores::open_existing(&store).await?;
+        Ok(Self { records: Records::new(opened.store, opened.inspect), json, config })
+    }
+
     /// Returns what holds for an operation; the defaults where no configuration knows it.
     pub(super) fn policy(&self, operation: &Operation) -> Policy {
         let known = self

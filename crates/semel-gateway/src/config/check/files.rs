@@ -26,6 +26,9 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
     {
         note("replay_auth.ca", certificates(ca));
     }
+    if let Some(ca) = config.postgres.as_ref().and_then(|postgres| postgres.ca.as_ref()) {
+        note("postgres.ca", certificates(ca));
+    }
     if let StoreUrl::Sqlite(path) = &config.store {
         note("store", store(path));
     }

@@ -1,10 +1,12 @@
 //! What must hold for the operations: names, paths, upstreams, spans, retention, fingerprints.
 
 use semel::{Policy, PolicyError, fingerprint::Plans, horizon, wire};
-use semel_http::{Operation, Operations, RouteError};
+use semel_http::{Away, Operation, Operations, RouteError};
 
 use super::{
-    super::{Config, OperationConfig, problem::ProblemKind, read::Reading, span::written},
+    super::{
+        Config, OperationConfig, StoreUrl, problem::ProblemKind, read::Reading, span::written,
+    },
     known_upstream, wait,
 };
 
@@ -15,6 +17,7 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
         one.path(reading);
         one.protected(&mut before, reading);
         one.upstream(reading);
+        one.bridged(reading);
         one.policy(reading);
         one.fingerprint(reading);
         one.sizes(reading);
@@ -65,6 +68,9 @@ impl One<'_> {
                 ("name", format!("two operations are named \"{name}\""))
             }
             RouteError::Headers { source, .. } => ("keep_headers", source.to_string()),
+            RouteError::Setting { .. } if self.operation.store_away == Away::Open => {
+                ("store_away", error.to_string())
+            }
             RouteError::Setting { .. } => ("outcome_max", error.to_string()),
             RouteError::Template { template, why } => {
                 ("path", format!("the path \"{template}\" {why}"))
@@ -102,6 +108,37 @@ impl One<'_> {
                 reading.problem(ProblemKind::Missing, &self.at("upstream"), message);
             }
             None => {}
+        }
+    }
+
+    /// A bridge needs the application's own database and an upstream that knows what to do with a
+    /// permit; the record decides, so that what classifies answers has no meaning.
+    fn bridged(&self, reading: &mut Reading<'_>) {
+        let name = &self.operation.name;
+        if !self.operation.bridged {
+            return;
+        }
+        if !matches!(self.config.store, StoreUrl::Postgres(_)) {
+            let message = format!(
+                "the operation \"{name}\" is bridged, and the store {} is not the application's own \
+                 database; use postgres://USER@HOST/DATABASE",
+                self.config.store
+            );
+            reading.problem(ProblemKind::Conflict, &self.at("bridged"), message);
+        }
+        if let Some(upstream) = self.config.upstream_of(self.operation).filter(|u| !u.bridged) {
+            let message = format!(
+                "the operation \"{name}\" is bridged, and its upstream \"{}\" is sent no permits; say \
+                 bridged = true there too, if it completes them in the store's own database",
+                upstream.name
+            );
+            reading.problem(ProblemKind::Conflict, &self.at("bridged"), message);
+        }
+        for setting in ["keep", "server_error"] {
+            if reading.says(&self.at(setting)) {
+                let message = format!("`operation.{setting}` has no meaning with bridged = true");
+                reading.problem(ProblemKind::Conflict, &self.at(setting), message);
+            }
         }
     }
 

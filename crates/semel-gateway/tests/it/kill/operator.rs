@@ -43,7 +43,8 @@ pub(super) async fn resolve(
     rows: &Rows,
     policy: &Policy,
 ) -> Vec<String> {
-    let opened = stores::open_existing(&StoreUrl::Sqlite(folder.join("semel.db"))).unwrap();
+    let opened =
+        stores::open_existing(&StoreUrl::Sqlite(folder.join("semel.db")).into()).await.unwrap();
     let records = Records::new(opened.store, opened.inspect);
     let mut refused = Vec::new();
     for (number, key) in keys.iter().enumerate() {

@@ -1,0 +1,82 @@
+//! What a configuration says of its store, and of operations that are bridged to it.
+
+use std::{fs, path::Path};
+
+use semel_gateway::config::{Config, Files};
+
+use crate::config::{BASE, check, check_operation, parse, refused};
+
+#[test]
+fn a_password_stays_out_of_the_file_and_out_of_every_message() {
+    let kept = |text: &str| parse(&format!("{text}\n{BASE}")).unwrap().stored();
+    let stored = kept("store = \"postgres://app@db/shop\"\npostgres = { schema = \"s1\" }");
+    assert_eq!(
+        (stored.url.to_string(), &*stored.postgres.schema),
+        ("postgres://app@db/shop".into(), "s1")
+    );
+    for bad in ["postgres://app:hunter2@db/shop", "postgres://db/shop?password=hunter2"] {
+        let lines = refused(&format!("store = \"{bad}\"\n{BASE}"));
+        assert!(
+            lines[0].contains("holds a password") && !lines[0].contains("hunter2"),
+            "{lines:?}"
+        );
+    }
+    let lines = refused(&format!("store = \"postgers://app:hunter2@db/shop\"\n{BASE}"));
+    assert!(lines[0].contains("is no store") && !lines[0].contains("hunter2"), "{lines:?}");
+
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("url"), "postgres://app:hunter2@db/shop\n").unwrap();
+    fs::write(folder.path().join("bad"), "hunter2").unwrap();
+    let read = |text: &str| {
+        let text = format!("{text}\n{BASE}");
+        Config::parse(&text, Path::new("f"), folder.path(), Files::Ignored)
+    };
+    let config = read("store = { file = \"url\" }").unwrap();
+    assert_eq!(config.store.to_string(), "postgres://app@db/shop");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let problems = read("store = { file = \"bad\" }").unwrap_err().to_string();
+    assert!(problems.contains("is no store") && !problems.contains("hunter2"), "{problems}");
+    let both = "store = { file = \"url\" }\npostgres = { password = { file = \"bad\" } }";
+    assert!(read(both).unwrap_err().to_string().contains("both say a password"));
+}
+
+#[test]
+fn settings_of_a_store_that_is_not_used_are_refused() {
+    check(
+        &format!("postgres = {{ schema = \"s1\" }}\n{BASE}"),
+        &["semel.toml:1:1: [postgres] has no meaning: the store is sqlite:/srv/semel.db"],
+    );
+    check(
+        &format!("store = \"postgres://h/d\"\npostgres = {{ connections = 0 }}\n{BASE}"),
+        &["semel.toml:2:28: `postgres.connections` is 0; it must lie between 1 and 1000000"],
+    );
+}
+
+#[test]
+fn a_bridge_that_leads_nowhere_is_refused() {
+    check_operation(
+        "bridged = true\n",
+        &[
+            "4:11: the operation \"payments.create\" is bridged, and the store sqlite:/srv/semel.db is \
+             not the application's own database; use postgres://USER@HOST/DATABASE",
+            "4:11: the operation \"payments.create\" is bridged, and its upstream \"app\" is sent no \
+             permits; say bridged = true there too, if it completes them in the store's own database",
+        ],
+    );
+    let file = |settings: &str| {
+        let upstream = BASE.replace("name = \"app\"", "name = \"app\"\nbridged = true");
+        format!(
+            "store = \"postgres://h/d\"\n{upstream}[[operation]]\nname = \"a\"\npath = \"/a\"\n\
+             bridged = true\n{settings}"
+        )
+    };
+    let config = parse(&file("on_lost = \"rerun\"\n")).unwrap();
+    assert!(config.gateway().operations[0].operation.is_bridged());
+    check(
+        &file("keep = \"definite\"\nstore_away = \"open\"\n"),
+        &[
+            "semel.toml:14:8: `operation.keep` has no meaning with bridged = true",
+            "semel.toml:15:14: operation a: a bridged operation never runs without a permit",
+        ],
+    );
+}

@@ -7,7 +7,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT CASE
         WHEN at_us > 9000000000000000000 THEN 'infinity'::timestamptz
-        ELSE '1970-01-01 00:00:00+00'::timestamptz + at_us * interval '1 microsecond'
+        ELSE to_timestamp(at_us / 1000000.0) -- immutable, so that the function can be inlined
     END
 $$;
 
@@ -144,7 +144,8 @@ BEGIN
         RAISE EXCEPTION 'semel: headers are not an array of at most 256 pairs'
             USING ERRCODE = 'SM007', HINT = 'pass a JSON array of [name, value]';
     END IF;
-    FOR header IN SELECT e.value FROM jsonb_array_elements(headers) AS e LOOP
+    FOR i IN 0 .. jsonb_array_length(headers) - 1 LOOP
+        header := headers -> i;
         IF jsonb_typeof(header) = 'array' AND jsonb_array_length(header) = 2
             AND jsonb_typeof(header -> 0) = 'string' AND jsonb_typeof(header -> 1) = 'string'
         THEN

@@ -23,17 +23,20 @@ BEGIN
     facet := named.facet;
     token := named.token;
     fence := named.fence;
-    lock := semel.lock_hash(tenant, operation, key, facet);
-    mark := ' ' || lock || ':' || encode(token, 'hex');
+    -- Whoever has its mark has the lock too: both go with a rollback to a savepoint before the claim.
+    mark := ':' || encode(token, 'hex');
     mine := strpos(marks, mark) > 0;
-    -- The entry of a claim that named a reference has it as its third part.
-    reference := nullif(split_part(
-        split_part(substr(marks, nullif(strpos(marks, mark), 0)), ' ', 2), ':', 3
-    ), '');
-    reference := convert_from(decode(reference, 'hex'), 'UTF8');
-    IF NOT pg_try_advisory_xact_lock(lock) THEN
-        RAISE EXCEPTION 'semel: another transaction is at work on this intent'
-            USING ERRCODE = '55P03', HINT = 'roll back, wait a moment and try again';
+    IF NOT mine THEN
+        lock := semel.lock_hash(tenant, operation, key, facet);
+        mark := ' ' || lock || mark;
+        IF NOT pg_try_advisory_xact_lock(lock) THEN
+            RAISE EXCEPTION 'semel: another transaction is at work on this intent'
+                USING ERRCODE = '55P03', HINT = 'roll back, wait a moment and try again';
+        END IF;
+    ELSIF strpos(marks, mark || ':') > 0 THEN
+        -- The entry of a claim that named a reference has it as its third part.
+        reference := split_part(split_part(substr(marks, strpos(marks, mark)), ' ', 1), ':', 3);
+        reference := convert_from(decode(reference, 'hex'), 'UTF8');
     END IF;
     SELECT r.state, r.lease_us IS NOT NULL, r.token <> held.token OR r.fence <> held.fence
         OR r.resolved_by IS NOT NULL
@@ -243,7 +246,8 @@ BEGIN
     PERFORM set_config(
         'semel_claim.marks',
         regexp_replace(
-            coalesce(current_setting('semel_claim.marks', true), ''), held.mark || '[^ ]*', ''
+            coalesce(current_setting('semel_claim.marks', true), ''),
+            ' -?[0-9]+:' || encode(held.token, 'hex') || '[^ ]*', ''
         ),
         true
     );

@@ -6,4 +6,4 @@ mod isolation;
 mod misuse;
 mod pool;
 mod run;
-mod shop;
+pub(crate) mod shop;

@@ -3,6 +3,13 @@
 
 use crate::schema::Schema;
 
+/// The server needs no comment on what it runs.
+fn without_head(text: &str) -> &str {
+    let head = text.lines().take_while(|line| line.starts_with("--"));
+    let head: usize = head.map(|line| line.len() + 1).sum();
+    &text[head.min(text.len())..]
+}
+
 macro_rules! statements {
     ($($name:ident => $file:literal,)*) => {
         /// Every statement, on one schema.
@@ -14,7 +21,7 @@ macro_rules! statements {
         impl Statements {
             /// Puts the name of the schema in.
             pub(crate) fn new(schema: &Schema) -> Self {
-                Self { $($name: schema.put_into(include_str!($file)),)* }
+                Self { $($name: schema.put_into(without_head(include_str!($file))),)* }
             }
         }
     };

@@ -12,9 +12,8 @@ use semel_testkit::{
 
 use crate::fixture::Fixture;
 
-/// Makes an empty store on a major; `set` chooses how it is opened.
-async fn fresh(major: Major, set: fn(PostgresBuilder) -> PostgresBuilder) -> Fresh {
-    let fixture = Fixture::new(major).await;
+/// Makes an empty store in a schema; `set` chooses how it is opened.
+async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) -> Fresh {
     let time = fixture.moved_time().await;
     let builder = set(fixture.builder());
     let again = {
@@ -37,7 +36,7 @@ async fn fresh(major: Major, set: fn(PostgresBuilder) -> PostgresBuilder) -> Fre
 }
 
 macro_rules! on {
-    ($($module:ident: $major:ident, $set:expr;)*) => {
+    ($($module:ident: $fixture:expr, $set:expr;)*) => {
         $(mod $module {
             use super::*;
 
@@ -46,7 +45,7 @@ macro_rules! on {
             #[async_trait::async_trait]
             impl StoreUnderTest for Store {
                 async fn fresh() -> Fresh {
-                    fresh(Major::$major, $set).await
+                    fresh($fixture.await, $set).await
                 }
             }
 
@@ -56,7 +55,8 @@ macro_rules! on {
 }
 
 on! {
-    postgres_15: V15, |builder| builder;
-    postgres_17: V17, |builder| builder.prepared(true);
-    postgres_18: V18, |builder| builder;
+    pooled_15: Fixture::pooled(Major::V15), |builder| builder;
+    postgres_15: Fixture::new(Major::V15), |builder| builder;
+    postgres_17: Fixture::new(Major::V17), |builder| builder.prepared(true);
+    postgres_18: Fixture::new(Major::V18), |builder| builder.connections(1);
 }

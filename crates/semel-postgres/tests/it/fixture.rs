@@ -12,15 +12,17 @@ use async_trait::async_trait;
 use semel_postgres::{PostgresBuilder, PostgresStore};
 use semel_testkit::{
     conformance::MoveTime,
-    servers::{Major, Postgres},
+    servers::{Major, PgBouncer, Postgres},
 };
+use tokio::sync::OnceCell;
 
 /// A fresh schema.
 #[derive(Clone)]
 pub(crate) struct Fixture {
-    #[allow(dead_code, reason = "not every test needs the server itself")]
     pub(crate) server: &'static Postgres,
+    /// Where the server is; the store may go another way.
     pub(crate) url: String,
+    store_url: String,
     pub(crate) schema: String,
 }
 
@@ -39,12 +41,29 @@ impl Fixture {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let server = Postgres::shared(major).await;
         let schema = format!("test_{}_{number}", std::process::id());
-        Self { server, url: server.url(), schema }
+        Self { server, url: server.url(), store_url: server.url(), schema }
+    }
+
+    /// Makes a schema whose store works through a pooler in transaction mode, the plain one that knows
+    /// no prepared statements: one before each major's shared server.
+    pub(crate) async fn pooled(major: Major) -> Self {
+        static POOLERS: [OnceCell<PgBouncer>; 3] = [const { OnceCell::const_new() }; 3];
+        let mut fixture = Self::new(major).await;
+        let place = Major::ALL.iter().position(|other| *other == major).unwrap();
+        let pooler = POOLERS[place].get_or_init(|| PgBouncer::start(fixture.server, 20)).await;
+        fixture.store_url = pooler.url_of("postgres");
+        fixture
+    }
+
+    /// Says by which way the store reaches the server, such as through a proxy.
+    pub(crate) fn by_way_of(mut self, url: impl Into<String>) -> Self {
+        self.store_url = url.into();
+        self
     }
 
     /// Begins to open the store.
     pub(crate) fn builder(&self) -> PostgresBuilder {
-        PostgresStore::builder(&self.url).schema(self.schema.as_str())
+        PostgresStore::builder(&self.store_url).schema(self.schema.as_str())
     }
 
     /// Opens the store.

@@ -22,7 +22,7 @@ pub(crate) struct Fixture {
     pub(crate) server: &'static Postgres,
     /// Where the server is; the store may go another way.
     pub(crate) url: String,
-    store_url: String,
+    pub(crate) store_url: String,
     pub(crate) schema: String,
 }
 

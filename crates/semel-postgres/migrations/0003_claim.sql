@@ -12,18 +12,19 @@ AS $$
     )
 $$;
 
--- Bounds how long a client that vanished inside its transaction keeps what it holds; never above what
--- the caller has set.
+-- Bounds how long a client that vanished inside its transaction keeps what it holds: never above what
+-- the caller has set, and not at all if it asks for zero.
 CREATE FUNCTION semel.bound_idle(idle_timeout interval) RETURNS text
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     current interval := current_setting('idle_in_transaction_session_timeout')::interval;
+    asked_us bigint := semel.span_us(idle_timeout, 'idle_timeout');
 BEGIN
-    IF current = interval '0' OR current > idle_timeout THEN
+    IF asked_us > 0 AND (current = interval '0' OR current > idle_timeout) THEN
         RETURN set_config(
             'idle_in_transaction_session_timeout',
-            least(greatest(1, semel.span_us(idle_timeout, 'idle_timeout') / 1000), 2147483647)::text,
+            least(greatest(1, asked_us / 1000), 2147483647)::text,
             true
         );
     END IF;

@@ -263,4 +263,7 @@ async fn the_callers_own_idle_timeout_is_never_lengthened() {
         caller.ok("ROLLBACK").await;
         assert_eq!(caller.cell(setting).await, own);
     }
+    let unbounded = "SELECT * FROM semel.claim('a', 'b', 'c', '', idle_timeout => '0')";
+    caller.ok(&format!("BEGIN; {unbounded}")).await;
+    assert_eq!(caller.cell(setting).await, "2h", "zero leaves it alone");
 }

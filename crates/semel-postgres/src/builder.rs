@@ -18,6 +18,7 @@ use crate::{
     queries::Statements,
     roles, row,
     schema::Schema,
+    transact,
     value::Cells,
 };
 
@@ -162,7 +163,8 @@ impl PostgresBuilder {
         let links = Arc::new(Links::new(connector, statements, secret, settings, connection));
         let tasks = TaskTracker::new();
         let lanes = Lanes::start(&links, &tasks);
-        Ok(PostgresStore { lanes, links, rest: Arc::new(Semaphore::new(1)), tasks })
+        let waiters = transact::waiters(&tasks);
+        Ok(PostgresStore { lanes, links, rest: Arc::new(Semaphore::new(1)), tasks, waiters })
     }
 
     pub(crate) async fn version(&self) -> Result<u32, StoreError> {

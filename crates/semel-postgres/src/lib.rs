@@ -45,7 +45,7 @@ mod verb;
 
 use std::sync::Arc;
 
-use semel::StoreError;
+use semel::{StoreError, engine::waiter::Waiters};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
@@ -67,6 +67,8 @@ pub struct PostgresStore {
     /// One at a time of what may take long.
     rest: Arc<Semaphore>,
     tasks: TaskTracker,
+    /// Those who wait for transactions, in this process.
+    waiters: Waiters,
 }
 
 /// Where verbs wait: each kind for itself, so that no claim waits behind a sweep.
@@ -76,7 +78,7 @@ struct Lanes {
     ends: Lane<Complete>,
     looks: Lane<Look>,
     notes: Lane<Note>,
-    reads: Lane<Read>,
+    reads: Arc<Lane<Read>>,
     releases: Lane<Release>,
     renewals: Lane<Renewal>,
     resolutions: Lane<Resolve>,
@@ -91,7 +93,7 @@ impl Lanes {
             ends: Lane::start(third, links, tasks),
             looks: Lane::start(1, links, tasks),
             notes: Lane::start(1, links, tasks),
-            reads: Lane::start(1, links, tasks),
+            reads: Arc::new(Lane::start(1, links, tasks)),
             releases: Lane::start(1, links, tasks),
             renewals: Lane::start(1, links, tasks),
             resolutions: Lane::start(1, links, tasks),

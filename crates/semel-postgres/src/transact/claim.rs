@@ -72,13 +72,13 @@ impl<'a> Asked<'a> {
             .map_err(|error| invalid("the policy cannot be used").with_source(error))?;
         let ask = ask(call, token);
         claims_within_bounds(std::slice::from_ref(&ask))?;
-        let lock = transact.secret.lock_of(&call.id);
+        let lock = transact.inner.secret.lock_of(&call.id);
         let mut mark = format!(" {lock}:");
         let token_at = mark.len();
         for byte in token.as_bytes() {
             write!(mark, "{byte:02x}").expect("a string can be written to");
         }
-        let idle_ms = i64::try_from(transact.idle_timeout.as_millis()).unwrap_or(i64::MAX);
+        let idle_ms = i64::try_from(transact.inner.idle_timeout.as_millis()).unwrap_or(i64::MAX);
         Ok(Self { call, ask, lock, mark, token_at, idle_ms })
     }
 

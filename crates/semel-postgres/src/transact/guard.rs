@@ -8,9 +8,10 @@ use semel::{
 };
 
 use super::{
-    Prepared, Transact, Tx,
+    Inner, Prepared, Transact, Tx,
     held::{Final, Held},
     tx::Text,
+    wait::Wake,
 };
 use crate::error::Fault;
 
@@ -22,6 +23,8 @@ pub struct Guard<T: Tx> {
     transact: Transact,
     prepared: Option<Prepared>,
     held: Box<Held>,
+    /// Last, so that the transaction is rolled back before it wakes anybody.
+    wake: Wake,
 }
 
 impl<T: Tx> Guard<T> {
@@ -31,7 +34,8 @@ impl<T: Tx> Guard<T> {
         prepared: Option<Prepared>,
         held: Box<Held>,
     ) -> Self {
-        Self { tx, transact, prepared, held }
+        let wake = Wake::new(transact.inner.waiters.clone(), held.granted.id.clone());
+        Self { tx, transact, prepared, held, wake }
     }
 
     /// Returns the proof of the claim. Its fence and derived keys are final if the transaction commits.
@@ -90,6 +94,9 @@ impl<T: Tx> Guard<T> {
     async fn end(self, kind: FinishKind, outcome: Outcome) -> Result<T, StoreError> {
         let mut ending = self.ending(kind, outcome)?;
         ending.write().await?;
+        if let Some(wake) = ending.wake {
+            wake.none();
+        }
         Ok(ending.tx)
     }
 
@@ -98,9 +105,17 @@ impl<T: Tx> Guard<T> {
         kind: FinishKind,
         outcome: Outcome,
     ) -> Result<Ending<T>, StoreError> {
-        let Self { tx, transact, prepared, held } = self;
-        let last = held.finish(kind, outcome, transact.body_max)?;
-        Ok(Ending { tx, transact, prepared, last })
+        let Self { tx, transact, prepared, held, wake } = self;
+        let last = match held.finish(kind, outcome, transact.inner.body_max) {
+            Ok(last) => last,
+            Err(error) => {
+                // Rolled back before it wakes anybody.
+                drop(tx);
+                drop(wake);
+                return Err(error);
+            }
+        };
+        Ok(Ending { tx, transact, prepared, last, wake: Some(wake) })
     }
 }
 
@@ -127,6 +142,7 @@ pub(crate) struct Ending<T: Tx> {
     pub(super) transact: Transact,
     pub(super) prepared: Option<Prepared>,
     pub(super) last: Final,
+    pub(super) wake: Option<Wake>,
 }
 
 impl<T: Tx> Ending<T> {
@@ -142,7 +158,7 @@ pub(super) fn text<'a>(
     prepared: Option<&'a Prepared>,
     last: &Final,
 ) -> Text<'a> {
-    let Transact { statements, keep, .. } = transact;
+    let Inner { statements, keep, .. } = &*transact.inner;
     let (text, prepared) = match last.replaces() {
         true => (&statements.transact_update, prepared.map(|prepared| &prepared.update)),
         false => (&statements.transact_insert, prepared.map(|prepared| &prepared.insert)),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use semel::StoreError;
 use tokio_postgres::GenericClient;
 
-use super::Transact;
+use tokio_util::task::TaskTracker;
+
+use super::{Transact, wait::Blind, waiters};
 use crate::{
     error::{Fault, damaged},
     lock::LockSecret,
@@ -95,6 +97,8 @@ impl Loader {
         let number = |at| Ok::<_, Fault>(row::count(row, at)?.and_then(|n| u32::try_from(n).ok()));
         migrate::admit(number(2)?.unwrap_or_default(), number(0)?.unwrap_or_default())?;
         let secret = row.bytes(1)?.and_then(|bytes| bytes.try_into().ok()).ok_or_else(empty)?;
-        Ok(Transact::new(statements, LockSecret::new(secret), self.body_max))
+        let waiters = waiters(&TaskTracker::new());
+        let secret = LockSecret::new(secret);
+        Ok(Transact::new(statements, secret, self.body_max, waiters, Arc::new(Blind)))
     }
 }

@@ -11,20 +11,22 @@ mod sqlx;
 mod started;
 mod tokio_postgres;
 mod tx;
+mod wait;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use semel::{
     Call, Clock, Record, Refusal, StoreError, SystemClock, Token,
+    engine::waiter::{Peek, Waiters},
     entropy::{Entropy, PooledEntropy},
 };
 
 use self::{
     claim::{Asked, Decided, Lock},
     tx::Text,
+    wait::ByStore,
 };
-#[cfg(feature = "sqlx")]
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::{
     guard::{Guard, Worked},
@@ -42,6 +44,11 @@ use crate::{
 /// Claims inside the caller's own transactions. Cheap to clone.
 #[derive(Clone)]
 pub struct Transact {
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
     statements: Arc<Statements>,
     secret: LockSecret,
     body_max: usize,
@@ -51,6 +58,8 @@ pub struct Transact {
     isolation: Isolation,
     attempts_max: u32,
     keep: bool,
+    waiters: Waiters,
+    peek: Arc<dyn Peek>,
     #[cfg(feature = "sqlx")]
     tasks: TaskTracker,
 }
@@ -68,13 +77,22 @@ pub enum Atomic<T: Tx> {
     Run(Guard<T>),
 }
 
+/// Makes room for those who wait for transactions.
+pub(crate) fn waiters(tasks: &TaskTracker) -> Waiters {
+    let clock = Arc::new(SystemClock::new());
+    let (max, every) = (Waiters::MAX, Waiters::POLL_EVERY);
+    Waiters::new(max, every, clock, tasks.clone(), CancellationToken::new())
+}
+
 impl PostgresStore {
     /// Returns what claims inside the caller's own transactions, on connections of any pool to this
     /// store's database.
     #[must_use]
     pub fn transact(&self) -> Transact {
         let links = &self.links;
-        Transact::new(Arc::clone(&links.statements), links.secret, links.settings.body_max)
+        let (statements, body_max) = (Arc::clone(&links.statements), links.settings.body_max);
+        let peek = Arc::new(ByStore(Arc::downgrade(&self.lanes.reads)));
+        Transact::new(statements, links.secret, body_max, self.waiters.clone(), peek)
     }
 }
 
@@ -84,8 +102,14 @@ impl Transact {
     /// How often a run begins a transaction, unless set otherwise.
     const ATTEMPTS: u32 = 5;
 
-    pub(crate) fn new(statements: Arc<Statements>, secret: LockSecret, body_max: usize) -> Self {
-        Self {
+    fn new(
+        statements: Arc<Statements>,
+        secret: LockSecret,
+        body_max: usize,
+        waiters: Waiters,
+        peek: Arc<dyn Peek>,
+    ) -> Self {
+        let inner = Inner {
             statements,
             secret,
             body_max,
@@ -95,9 +119,12 @@ impl Transact {
             isolation: Isolation::Default,
             attempts_max: Self::ATTEMPTS,
             keep: false,
+            waiters,
+            peek,
             #[cfg(feature = "sqlx")]
             tasks: TaskTracker::new(),
-        }
+        };
+        Self { inner: Arc::new(inner) }
     }
 
     /// Sets how long a transaction that holds a key may be idle until the server ends it, so that a
@@ -106,14 +133,14 @@ impl Transact {
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         let (min, max) = (Duration::from_millis(10), Duration::from_secs(24 * 60 * 60));
-        self.idle_timeout = timeout.clamp(min, max);
+        Arc::make_mut(&mut self.inner).idle_timeout = timeout.clamp(min, max);
         self
     }
 
     /// Sets the isolation of the transactions that [`Transact::run`] begins.
     #[must_use]
-    pub const fn isolation(mut self, isolation: Isolation) -> Self {
-        self.isolation = isolation;
+    pub fn isolation(mut self, isolation: Isolation) -> Self {
+        Arc::make_mut(&mut self.inner).isolation = isolation;
         self
     }
 
@@ -121,7 +148,7 @@ impl Transact {
     /// is 5, the least is 1.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
-        self.attempts_max = attempts.max(1);
+        Arc::make_mut(&mut self.inner).attempts_max = attempts.max(1);
         self
     }
 
@@ -129,8 +156,8 @@ impl Transact {
     /// the default is no. Say yes unless a pooler changes the server's session between transactions:
     /// it saves a round trip for each. For tokio-postgres, see [`Prepared`].
     #[must_use]
-    pub const fn prepared(mut self, prepared: bool) -> Self {
-        self.keep = prepared;
+    pub fn prepared(mut self, prepared: bool) -> Self {
+        Arc::make_mut(&mut self.inner).keep = prepared;
         self
     }
 
@@ -138,14 +165,14 @@ impl Transact {
     /// server's.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = clock;
+        Arc::make_mut(&mut self.inner).clock = clock;
         self
     }
 
     /// Sets the source of tokens; the default is the system's.
     #[must_use]
     pub fn entropy(mut self, entropy: Arc<dyn Entropy>) -> Self {
-        self.entropy = entropy;
+        Arc::make_mut(&mut self.inner).entropy = entropy;
         self
     }
 
@@ -197,13 +224,19 @@ impl Transact {
         }
     }
 
+    /// Returns how many callers wait for another transaction now.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.inner.waiters.len()
+    }
+
     fn token(&self) -> Token {
-        Token::from_bytes(self.entropy.bytes())
+        Token::from_bytes(self.inner.entropy.bytes())
     }
 
     fn claim_text<'a>(&'a self, prepared: Option<&'a Prepared>) -> Text<'a> {
         let prepared = prepared.map(|prepared| &prepared.claim);
-        Text { text: &self.statements.transact_claim, prepared, keep: self.keep }
+        Text { text: &self.inner.statements.transact_claim, prepared, keep: self.inner.keep }
     }
 
     /// Does what the answer to a claim says.
@@ -233,7 +266,7 @@ impl Transact {
             }
         };
         if lock == Lock::Taken {
-            let text = (*self.statements.transact_unmark).into();
+            let text = (*self.inner.statements.transact_unmark).into();
             tx.ask(text, &[Value::Text(Some(&mark))]).await?;
         }
         Ok(Atomic::Refused(tx, refusal))
@@ -251,7 +284,7 @@ impl Transact {
             Value::Bytes(Some(lost.token.as_bytes())),
             Value::Bigint(Some(row::number(lost.fence))),
         ];
-        tx.ask((*self.statements.transact_lose).into(), &values).await.map(drop)
+        tx.ask((*self.inner.statements.transact_lose).into(), &values).await.map(drop)
     }
 
     async fn rewind<T: Tx>(&self, tx: &mut T, record: &Record) -> Result<(), Fault> {
@@ -261,7 +294,7 @@ impl Transact {
             Value::Bigint(Some(row::micros(record.lease.renewed_at))),
             Value::Bigint(Some(row::span(record.lease.length))),
         ];
-        tx.ask((*self.statements.transact_rewind).into(), &values).await.map(drop)
+        tx.ask((*self.inner.statements.transact_rewind).into(), &values).await.map(drop)
     }
 }
 
@@ -279,8 +312,8 @@ impl<T: Tx> fmt::Debug for Atomic<T> {
 impl fmt::Debug for Transact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transact")
-            .field("isolation", &self.isolation)
-            .field("idle_timeout", &self.idle_timeout)
+            .field("isolation", &self.inner.isolation)
+            .field("idle_timeout", &self.inner.idle_timeout)
             .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use semel::{Call, Record, Refusal, StoreError, Token};
 use thiserror::Error;
 
 use super::{
-    Atomic, Guard, Lent, Pool, Started, Transact, Worked,
+    Atomic, Guard, Lent, Started, Transact, Worked,
     claim::Asked,
     source::{Opened, Source},
     started::Home,
@@ -82,7 +82,8 @@ impl Transact {
     /// Runs `work` in a transaction of its own, unless the intent was done before, and commits it
     /// together with the outcome that `work` gives back by [`Guard::done`](Guard::done). `BEGIN` and the claim are
     /// one round trip, the completion and `COMMIT` another. After a lost race it decides anew in a new
-    /// transaction, a bounded number of times. While another holder works on it, it says so at once.
+    /// transaction, a bounded number of times. While another holder works on it, it says so at once;
+    /// [`Transact::run_on`] waits.
     ///
     /// `client` is a `&mut Client`, with [`Prepared`](super::Prepared) statements beside it if there are any, or
     /// whatever else is [`Lent`].
@@ -104,48 +105,22 @@ impl Transact {
         &self,
         client: L,
         call: &Call,
-        work: impl FnMut(Guard<Started<L>>) -> W,
+        mut work: impl FnMut(Guard<Started<L>>) -> W,
     ) -> Result<Ran<T>, RunError<E>>
     where
         L: Lent,
         E: StdError + 'static,
         W: Future<Output = Result<Worked<Started<L>, T>, E>>,
     {
-        self.repeat(&Home::new(client), call, work).await
-    }
-
-    /// As [`Transact::run`], on connections of a pool: an `sqlx::PgPool`, or whatever can
-    /// [`Lend`](super::Lend). Each transaction takes a connection of its own. If the answer to a commit
-    /// was lost, it finds out on another connection what became of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`Transact::run`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Transact::run`].
-    #[expect(private_bounds, reason = "sealed: what a pool is asked is this crate's own affair")]
-    pub async fn run_on<P, T, E, W>(
-        &self,
-        pool: &P,
-        call: &Call,
-        work: impl FnMut(Guard<P::Tx>) -> W,
-    ) -> Result<Ran<T>, RunError<E>>
-    where
-        P: Pool + Source,
-        E: StdError + 'static,
-        W: Future<Output = Result<Worked<P::Tx, T>, E>>,
-    {
-        self.repeat(pool, call, work).await
+        self.repeat(&Home::new(client), call, &mut work).await
     }
 
     /// Runs one transaction after the other, until one tells what became of the intent.
-    async fn repeat<S, T, E, W>(
+    pub(super) async fn repeat<S, T, E, W>(
         &self,
         source: &S,
         call: &Call,
-        mut work: impl FnMut(Guard<S::Tx>) -> W,
+        work: &mut impl FnMut(Guard<S::Tx>) -> W,
     ) -> Result<Ran<T>, RunError<E>>
     where
         S: Source,
@@ -155,7 +130,7 @@ impl Transact {
         let token = self.token();
         let mut lost = None;
         for attempt in 1.. {
-            let again = match self.once(source, call, token, &mut work).await {
+            let again = match self.once(source, call, token, work).await {
                 Ok(Once::Ran(Ran::Replay(record))) if record.token == token => {
                     // The commit whose answer was lost is there.
                     return Ok(lost.map_or(Ran::Replay(record), Ran::Done));
@@ -171,7 +146,7 @@ impl Transact {
                 }
                 Err(error) => return Err(error),
             };
-            if attempt >= self.attempts_max || (lost.is_some() && !S::RENEWS) {
+            if attempt >= self.inner.attempts_max || (lost.is_some() && !S::RENEWS) {
                 return Err(again);
             }
             self.pause(attempt).await;
@@ -211,8 +186,13 @@ impl Transact {
         };
         match work(guard).await {
             Ok(worked) => {
-                let (ending, value) = worked.ending()?;
-                judge(S::commit(ending).await, value)
+                let (mut ending, value) = worked.ending()?;
+                let wake = ending.wake.take();
+                let judged = judge(S::commit(ending).await, value);
+                if let (Ok(Once::Ran(Ran::Done(_))), Some(wake)) = (&judged, wake) {
+                    wake.all();
+                }
+                judged
             }
             Err(error) if says_undone(&error) => Ok(Once::Again(RunError::Work(error))),
             Err(error) => Err(RunError::Work(error)),
@@ -222,9 +202,9 @@ impl Transact {
     /// Waits a random while, longer with each attempt, so that those who met do not meet again.
     pub(super) async fn pause(&self, attempt: u32) {
         let longest = FIRST_PAUSE_MS.saturating_mul(1 << attempt.min(6));
-        let drawn = u64::from_be_bytes(first_eight(self.entropy.bytes()));
+        let drawn = u64::from_be_bytes(first_eight(self.inner.entropy.bytes()));
         let pause = Duration::from_micros(drawn % (longest * 1_000));
-        self.clock.sleep_until(self.clock.monotonic().after(pause)).await;
+        self.inner.clock.sleep_until(self.inner.clock.monotonic().after(pause)).await;
     }
 }
 

@@ -72,10 +72,10 @@ impl Source for PgPool {
         transact: &Transact,
         asked: &Asked<'_>,
     ) -> Result<Opened<Self::Tx>, Fault> {
-        let (pool, begin) = (self.clone(), transact.isolation.begin());
+        let (pool, begin) = (self.clone(), transact.inner.isolation.begin());
         // In a task: the driver, dropped while it begins, gives a connection back to its pool with the
         // transaction open.
-        let begun = transact.tasks.spawn(async move { pool.begin_with(begin).await });
+        let begun = transact.inner.tasks.spawn(async move { pool.begin_with(begin).await });
         let ended = |error| {
             StoreError::new(StoreErrorKind::Busy, "no connection could be had").with_source(error)
         };

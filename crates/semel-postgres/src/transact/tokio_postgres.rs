@@ -32,7 +32,7 @@ impl Transact {
     ///
     /// Fails if the server cannot be asked.
     pub async fn prepare(&self, client: &impl GenericClient) -> Result<Prepared, StoreError> {
-        let statements = &self.statements;
+        let statements = &self.inner.statements;
         let prepare = async |text: &str, kinds: &[Type]| {
             Ok::<_, StoreError>(client.prepare_typed(text, kinds).await.map_err(Fault::from)?)
         };

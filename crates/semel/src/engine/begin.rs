@@ -2,7 +2,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use super::{Engine, Holder, abandon::Copies, cut, waiter::Place};
+use async_trait::async_trait;
+
+use super::{
+    Engine, Holder,
+    abandon::Copies,
+    cut,
+    waiter::{Peek, Place},
+};
 use crate::{
     clock::{Monotonic, Timestamp},
     decide::{Ask, Grant, Refusal},
@@ -11,7 +18,7 @@ use crate::{
     key::IntentId,
     policy::Policy,
     record::{Record, Token},
-    store::{ClaimAnswer, Claimed},
+    store::{ClaimAnswer, Claimed, Reading},
     telemetry::count,
 };
 
@@ -80,16 +87,14 @@ impl Engine {
         let wait_until = self.now().after(call.policy.wait);
         let mut older = Vec::new();
         let mut place: Option<Place> = None;
-        let mut turn = Turn { engine: self, id: &call.id, mine: false };
+        let mut turn = self.inner.waiters.turn(&call.id);
         loop {
             // Wake-ups from here on are kept, so that a finish between claim and wait is not missed.
-            let notify = place.as_ref().map(|place| Arc::clone(place.notify()));
-            let mut woken = notify.as_ref().map(|notify| Box::pin(notify.notified()));
-            if let Some(woken) = &mut woken {
-                woken.as_mut().enable();
-            }
+            let woken = place.as_ref().map(Place::woken);
             let begun = self.claim(&call, &older).await?;
-            turn.ends_with(&begun);
+            if matches!(begun, Begun::Run(_) | Begun::Refused(Refusal::InProgress { .. })) {
+                turn.ends();
+            }
             let Begun::Refused(refusal) = begun else {
                 return Ok(begun);
             };
@@ -112,7 +117,7 @@ impl Engine {
                     };
                     let again = self.asks_again_at(*lease_left).min(wait_until);
                     tokio::select! {
-                        () = woken => turn.mine = true,
+                        () = woken => turn.begins(),
                         () = self.inner.clock.sleep_until(again) => {}
                         () = self.inner.closing.cancelled() => return Err(Error::Closed),
                     }
@@ -133,6 +138,13 @@ impl Engine {
             true => Monotonic::from_start(Duration::MAX),
             false => self.now().after(Duration::from_millis(50)),
         }
+    }
+
+    /// Takes a place among the waiters for `id`; `None` if all places are taken.
+    fn place(&self, id: &IntentId) -> Option<Place> {
+        let peek: Arc<dyn Peek> = Arc::new(Reads(self.clone()));
+        let shared = self.inner.store.capabilities().shared;
+        self.inner.waiters.place(id, Some(&peek).filter(|_| shared))
     }
 
     fn refused(&self, refusal: Refusal) -> Begun {
@@ -278,27 +290,17 @@ fn late() -> StoreError {
     StoreError::new(StoreErrorKind::Busy, "the store was too slow to decide the claim in time")
 }
 
-/// The turn of a waiter that was woken alone. Unless it becomes the holder or meets one, who will wake
-/// the next, it passes the turn on.
-struct Turn<'a> {
-    engine: &'a Engine,
-    id: &'a IntentId,
-    mine: bool,
-}
+/// The poll reads through the engine, which owns every call of the store.
+#[derive(Debug)]
+struct Reads(Engine);
 
-impl Turn<'_> {
-    const fn ends_with(&mut self, begun: &Begun) {
-        if matches!(begun, Begun::Run(_) | Begun::Refused(Refusal::InProgress { .. })) {
-            self.mine = false;
-        }
-    }
-}
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        if self.mine {
-            self.engine.inner.waiters.wake_one(self.id);
-        }
+#[async_trait]
+impl Peek for Reads {
+    async fn peek(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
+        let Self(engine) = self;
+        let store = Arc::clone(&engine.inner.store);
+        let until = engine.now().after(super::ASK_FOR);
+        engine.owned_until(until, async move { store.read(ids).await }).await
     }
 }
 

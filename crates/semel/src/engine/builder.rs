@@ -37,8 +37,8 @@ impl EngineBuilder {
             bridge: None,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(PooledEntropy::new()),
-            waiters_max: 1_000,
-            poll_every: Duration::from_millis(50),
+            waiters_max: Waiters::MAX,
+            poll_every: Waiters::POLL_EVERY,
         }
     }
 
@@ -78,17 +78,21 @@ impl EngineBuilder {
     /// Makes the engine.
     #[must_use]
     pub fn build(self) -> Engine {
+        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        let clock = Arc::clone(&self.clock);
+        let (max, every) = (self.waiters_max, self.poll_every);
+        let waiters = Waiters::new(max, every, clock, tasks.clone(), closing.clone());
         let inner = Inner {
             store: self.store,
             bridge: self.bridge,
             clock: self.clock,
             entropy: self.entropy,
             heartbeat: Heartbeat::default(),
-            waiters: Waiters::new(self.waiters_max, self.poll_every),
+            waiters,
             time: TimeBase::default(),
             trouble: Trouble::default(),
-            tasks: TaskTracker::new(),
-            closing: CancellationToken::new(),
+            tasks,
+            closing,
             counters: Counters::default(),
         };
         Engine { inner: Arc::new(inner) }

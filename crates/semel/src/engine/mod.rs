@@ -15,7 +15,7 @@ mod settle;
 mod sweep;
 mod timebase;
 mod trouble;
-mod waiter;
+pub mod waiter;
 
 use std::{
     future::Future,

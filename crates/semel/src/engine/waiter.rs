@@ -3,26 +3,42 @@
 //! Whoever ends an intent in this process wakes its waiters. Where other processes share the store,
 //! one poll per process reads all awaited keys in one batch. The number of waiters is bounded, so
 //! that they cannot starve the holder they wait for.
+//!
+//! The engine waits so for leases. A store waits so for transactions that hold an intent.
 
 use std::{
     collections::HashMap,
+    fmt,
+    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use async_trait::async_trait;
+use tokio::sync::{Notify, futures::OwnedNotified};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::Engine;
 use crate::{
+    clock::{Clock, Timestamp},
+    error::StoreError,
     key::IntentId,
     record::{Phase, Record, State},
     store::{BATCH_MAX, Reading},
 };
 
+/// Those who wait for other holders in this process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Waiters {
+    inner: Arc<Inner>,
+}
+
 #[derive(Debug)]
-pub(super) struct Waiters {
+struct Inner {
     max: usize,
     poll_every: Duration,
+    clock: Arc<dyn Clock>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
     keys: Mutex<Keys>,
 }
 
@@ -39,48 +55,83 @@ struct Awaited {
     waiters: usize,
 }
 
+/// Reads awaited records for the poll.
+#[async_trait]
+pub trait Peek: fmt::Debug + Send + Sync + 'static {
+    /// Reads records and the store's time, in the order asked, without a lock and in bounded time.
+    ///
+    /// # Errors
+    ///
+    /// A poll that fails is a poll that saw nothing.
+    async fn peek(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError>;
+}
+
 /// A place among the waiters; dropping it gives the place back.
 #[derive(Debug)]
-pub(super) struct Place {
-    engine: Engine,
+pub struct Place {
+    waiters: Waiters,
     id: IntentId,
     notify: Arc<Notify>,
 }
 
+/// What a waiter waits for: the next wake-up since it was made.
+pub type Woken = Pin<Box<OwnedNotified>>;
+
 impl Waiters {
-    pub(super) fn new(max: usize, poll_every: Duration) -> Self {
-        Self { max, poll_every, keys: Mutex::default() }
+    /// How often awaited keys are read, unless set otherwise.
+    pub const POLL_EVERY: Duration = Duration::from_millis(50);
+    /// How many may wait, unless set otherwise.
+    pub const MAX: usize = 1_000;
+
+    /// Makes room for `max` waiters. Their polls run on `tasks` until `closing`.
+    #[must_use]
+    pub fn new(
+        max: usize,
+        poll_every: Duration,
+        clock: Arc<dyn Clock>,
+        tasks: TaskTracker,
+        closing: CancellationToken,
+    ) -> Self {
+        let keys = Mutex::default();
+        Self { inner: Arc::new(Inner { max, poll_every, clock, tasks, closing, keys }) }
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Returns how many wait now.
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.lock().waiting
     }
 
+    /// Returns whether nobody waits now.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Wakes everybody who waits for `id`: it has ended.
-    pub(super) fn wake_all(&self, id: &IntentId) {
+    pub fn wake_all(&self, id: &IntentId) {
         if let Some(awaited) = self.lock().by_id.get(id) {
             awaited.notify.notify_waiters();
         }
     }
 
     /// Wakes one who waits for `id`: it can be claimed. If that one goes away, the next is woken.
-    pub(super) fn wake_one(&self, id: &IntentId) {
+    pub fn wake_one(&self, id: &IntentId) {
         if let Some(awaited) = self.lock().by_id.get(id) {
             awaited.notify.notify_one();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Keys> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Engine {
-    /// Takes a place among the waiters for `id`; `None` if all places are taken.
-    pub(super) fn place(&self, id: &IntentId) -> Option<Place> {
-        let waiters = &self.inner.waiters;
-        let mut keys = waiters.lock();
-        if keys.waiting >= waiters.max {
+    /// Takes a place among the waiters for `id`; `None` if all places are taken. Where other processes
+    /// share the records, `peek` reads them for a poll.
+    ///
+    /// # Panics
+    ///
+    /// Panics outside of a tokio runtime.
+    #[must_use]
+    pub fn place(&self, id: &IntentId, peek: Option<&Arc<dyn Peek>>) -> Option<Place> {
+        let mut keys = self.lock();
+        if keys.waiting >= self.inner.max {
             return None;
         }
         keys.waiting += 1;
@@ -90,59 +141,64 @@ impl Engine {
             .or_insert_with(|| Awaited { notify: Arc::default(), waiters: 0 });
         awaited.waiters += 1;
         let notify = Arc::clone(&awaited.notify);
-        if !keys.polling && self.inner.store.capabilities().shared {
+        if let Some(peek) = peek.filter(|_| !keys.polling) {
             keys.polling = true;
-            let engine = self.clone();
-            self.inner.tasks.spawn(async move { engine.poll().await });
+            let (waiters, peek) = (self.clone(), Arc::clone(peek));
+            self.inner.tasks.spawn(async move { waiters.poll(&*peek).await });
         }
         drop(keys);
-        Some(Place { engine: self.clone(), id: id.clone(), notify })
+        Some(Place { waiters: self.clone(), id: id.clone(), notify })
+    }
+
+    /// Returns the turn of a waiter for `id`.
+    #[must_use]
+    pub fn turn<'a>(&'a self, id: &'a IntentId) -> Turn<'a> {
+        Turn { waiters: self, id, mine: false }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Keys> {
+        self.inner.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads all awaited keys in one batch, again and again while somebody waits. An idle poll slows
     /// down to ten times its period.
-    async fn poll(&self) {
-        let waiters = &self.inner.waiters;
-        let mut pause = waiters.poll_every;
+    async fn poll(&self, peek: &dyn Peek) {
+        let Inner { poll_every, clock, closing, .. } = &*self.inner;
+        let mut pause = *poll_every;
         loop {
             tokio::select! {
-                () = self.inner.clock.sleep_until(self.now().after(pause)) => {}
-                () = self.inner.closing.cancelled() => {}
+                () = clock.sleep_until(clock.monotonic().after(pause)) => {}
+                () = closing.cancelled() => {}
             }
             let ids: Vec<IntentId> = {
-                let mut keys = waiters.lock();
-                if keys.by_id.is_empty() || self.inner.closing.is_cancelled() {
+                let mut keys = self.lock();
+                if keys.by_id.is_empty() || closing.is_cancelled() {
                     keys.polling = false;
                     return;
                 }
                 keys.by_id.keys().cloned().collect()
             };
-            let woken = self.poll_once(&ids).await;
-            pause = if woken { waiters.poll_every } else { pause.mul_f32(1.25) };
-            pause = pause.min(waiters.poll_every * 10);
+            let woken = self.poll_once(peek, &ids).await;
+            pause = if woken { *poll_every } else { pause.mul_f32(1.25) };
+            pause = pause.min(*poll_every * 10);
         }
     }
 
-    async fn poll_once(&self, ids: &[IntentId]) -> bool {
+    async fn poll_once(&self, peek: &dyn Peek, ids: &[IntentId]) -> bool {
         let mut woken = false;
         for ids in ids.chunks(BATCH_MAX) {
-            let store = Arc::clone(&self.inner.store);
-            let asked = ids.to_vec();
-            let until = self.now().after(super::ASK_FOR);
             // A poll that fails is a poll that saw nothing: waiters have their own bound.
-            let Ok(Reading { records, now }) =
-                self.owned_until(until, async move { store.read(asked).await }).await
-            else {
+            let Ok(Reading { records, now }) = peek.peek(ids.to_vec()).await else {
                 continue;
             };
             for (id, record) in ids.iter().zip(&records) {
                 woken |= match found(record.as_ref(), now) {
                     Found::Claimable => {
-                        self.inner.waiters.wake_one(id);
+                        self.wake_one(id);
                         true
                     }
                     Found::Ended => {
-                        self.inner.waiters.wake_all(id);
+                        self.wake_all(id);
                         true
                     }
                     Found::Held => false,
@@ -159,7 +215,7 @@ enum Found {
     Held,
 }
 
-fn found(record: Option<&Record>, now: crate::clock::Timestamp) -> Found {
+fn found(record: Option<&Record>, now: Timestamp) -> Found {
     match record.map(|record| (record, record.phase(now))) {
         None | Some((_, Phase::Absent | Phase::Stored(State::Open))) => Found::Claimable,
         Some((record, Phase::Stored(State::Running))) if record.lapsed(now) => Found::Claimable,
@@ -169,21 +225,53 @@ fn found(record: Option<&Record>, now: crate::clock::Timestamp) -> Found {
 }
 
 impl Place {
-    /// Returns what is woken when the intent ends or can be claimed.
-    pub(super) fn notify(&self) -> &Arc<Notify> {
-        &self.notify
+    /// Returns the next wake-up from now on: it is kept until it is waited for.
+    #[must_use]
+    pub fn woken(&self) -> Woken {
+        let mut woken = Box::pin(Arc::clone(&self.notify).notified_owned());
+        woken.as_mut().enable();
+        woken
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut keys = self.engine.inner.waiters.lock();
+        let mut keys = self.waiters.lock();
         keys.waiting = keys.waiting.saturating_sub(1);
         if let Some(awaited) = keys.by_id.get_mut(&self.id) {
             awaited.waiters -= 1;
             if awaited.waiters == 0 {
                 keys.by_id.remove(&self.id);
             }
+        }
+    }
+}
+
+/// The turn of a waiter that was woken alone. Unless it becomes the holder or meets one, who will wake
+/// the next, it passes the turn on.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    waiters: &'a Waiters,
+    id: &'a IntentId,
+    mine: bool,
+}
+
+impl Turn<'_> {
+    /// Notes that it was woken.
+    pub const fn begins(&mut self) {
+        self.mine = true;
+    }
+
+    /// Notes that it became the holder or met one.
+    pub const fn ends(&mut self) {
+        self.mine = false;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if self.mine {
+            self.waiters.wake_one(self.id);
         }
     }
 }

@@ -7,3 +7,4 @@ mod misuse;
 mod pool;
 mod run;
 pub(crate) mod shop;
+mod waiting;

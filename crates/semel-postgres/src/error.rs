@@ -183,6 +183,10 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
         ),
         "53100" => (Kind::Full, "the server's disk is full; make room"),
         "XX001" | "XX002" => (Kind::Damaged, "the server says that data is damaged; restore it"),
+        "SM001" | "SM009" => (
+            Kind::Invalid,
+            "the permit has ended, so nothing is committed: somebody else decides about this intent",
+        ),
         _ if code.starts_with("SM") => (Kind::Invalid, "Semel's schema refused the statement"),
         _ if code.starts_with("22") || code.starts_with("23") => {
             (Kind::Invalid, "the server refused a value")

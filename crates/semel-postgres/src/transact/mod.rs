@@ -1,5 +1,6 @@
 #![doc = include_str!("../../docs/transact.md")]
 
+mod bridged;
 mod claim;
 mod guard;
 mod held;

@@ -1,7 +1,8 @@
 //! A look under the lock of a name, beside transactions of an application that completes by itself.
 
 use semel::{
-    IntentId, Key, Operation, Permit, Scope, State, Store, Tenant, Token,
+    IntentId, Key, Operation, Outcome, Permit, Policy, Scope, State, Store, StoreError, Tenant,
+    Token,
     decide::{Ask, Compare, OnLost, ReleaseAsk},
     permit,
     store::{
@@ -9,14 +10,18 @@ use semel::{
         capability::{Bridge, Looked},
     },
 };
-use semel_postgres::PostgresStore;
+use semel_postgres::{PostgresStore, transact::Tx};
 use semel_testkit::servers::Major;
 use tokio_postgres::Client;
 
 use crate::fixture::Fixture;
 
 fn id(key: &str) -> IntentId {
-    let scope = Scope::new(Tenant::new("acme").unwrap(), Operation::new("pay").unwrap());
+    named("acme", key)
+}
+
+fn named(tenant: &str, key: &str) -> IntentId {
+    let scope = Scope::new(Tenant::new(tenant).unwrap(), Operation::new("pay").unwrap());
     scope.intent(Key::new(key).unwrap())
 }
 
@@ -120,4 +125,62 @@ async fn a_release_beside_an_open_completion_does_not_wait() {
     assert_eq!(busy.kind(), semel::StoreErrorKind::Busy);
     client.batch_execute("COMMIT").await.unwrap();
     assert_eq!(state(&store, "k").await, Some(State::Done));
+}
+
+/// Completes as an application in Rust does.
+async fn in_rust<T: Tx>(on: &Fixture, tx: T, held: &Permit) -> Result<T, StoreError> {
+    let transact = on.open().await.transact();
+    let outcome = Outcome::new(201, "paid").pointer("payment", "7");
+    let text = permit::encode(held);
+    transact.complete_bridged(tx, &text, &held.id.scope, outcome, &Policy::default()).await
+}
+
+/// An application in Rust completes by the permit in its own transaction, whichever its driver: what
+/// it stores is what is kept.
+#[tokio::test]
+async fn an_application_in_rust_completes_by_its_permit() {
+    let on = Fixture::new(Major::V18).await;
+    let (store, mut client) = (on.open().await, on.connect().await);
+    let held = hold(&store, "by-tokio-postgres").await;
+    let tx = client.transaction().await.unwrap();
+    in_rust(&on, tx, &held).await.unwrap().commit().await.unwrap();
+    let pool = sqlx::PgPool::connect(&on.url).await.unwrap();
+    let other = hold(&store, "by-sqlx").await;
+    let tx = pool.begin().await.unwrap();
+    in_rust(&on, tx, &other).await.unwrap().commit().await.unwrap();
+    for permit in [held, other] {
+        let record = store.read(vec![permit.id]).await.unwrap().records.remove(0).unwrap();
+        assert_eq!(record.state, State::Done);
+        let outcome = Outcome::new(201, "paid").pointer("payment", "7");
+        assert_eq!(record.outcome, Some(outcome));
+    }
+}
+
+/// A permit that has ended, is of another scope or is none at all takes the application's transaction
+/// along.
+#[tokio::test]
+async fn a_permit_that_does_not_count_takes_the_transaction_along() {
+    let on = Fixture::new(Major::V18).await;
+    let (store, mut client) = (on.open().await, on.connect().await);
+    client.batch_execute(&on.sql("CREATE TABLE semel.payment (n int)")).await.unwrap();
+    let held = hold(&store, "k").await;
+    let stale = Permit { token: Token::from_bytes([8; 16]), ..held.clone() };
+    let foreign = Permit { id: named("else", "k"), ..held.clone() };
+    for (permit, scope) in [
+        (permit::encode(&stale), &held.id.scope),
+        (permit::encode(&foreign), &held.id.scope),
+        ("1.no.permit".to_owned(), &held.id.scope),
+        (permit::encode(&held), &foreign.id.scope),
+    ] {
+        let tx = client.transaction().await.unwrap();
+        tx.execute(&on.sql("INSERT INTO semel.payment VALUES (1)"), &[]).await.unwrap();
+        let transact = store.transact();
+        let outcome = Outcome::new(201, "paid");
+        let refused =
+            transact.complete_bridged(tx, &permit, scope, outcome, &Policy::default()).await;
+        assert_eq!(refused.map(drop).unwrap_err().kind(), semel::StoreErrorKind::Invalid);
+    }
+    let rows = client.query_one(&on.sql("SELECT count(*) FROM semel.payment"), &[]).await.unwrap();
+    assert_eq!(rows.get::<_, i64>(0), 0, "nothing was committed");
+    assert_eq!(state(&store, "k").await, Some(State::Running));
 }

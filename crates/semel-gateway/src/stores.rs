@@ -173,6 +173,48 @@ pub async fn migrate(settings: &StoreSettings) -> Result<Schema, StoreError> {
     }
 }
 
+/// Makes the roles of a store, and grants each the least that it needs.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do; a store without a server has no roles.
+pub async fn grant_roles(settings: &StoreSettings) -> Result<(), StoreError> {
+    match &settings.url {
+        StoreUrl::Postgres(url) => {
+            PostgresStore::grant_roles(&postgres(url, &settings.postgres)).await
+        }
+        StoreUrl::Memory | StoreUrl::Sqlite(_) => Err(no_roles()),
+    }
+}
+
+/// Returns the statements that do so, for somebody else to look at or run.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do; a store without a server has no roles.
+pub fn roles_sql(settings: &StoreSettings) -> Result<Box<str>, StoreError> {
+    match &settings.url {
+        StoreUrl::Postgres(_) => PostgresStore::roles_sql(&settings.postgres.schema),
+        StoreUrl::Memory | StoreUrl::Sqlite(_) => Err(no_roles()),
+    }
+}
+
+fn no_roles() -> StoreError {
+    StoreError::new(StoreErrorKind::Invalid, "only a store in PostgreSQL has roles")
+}
+
+/// Checks what can be checked of a store without asking it.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what is wrong, and shows no secret.
+pub fn check(settings: &StoreSettings) -> Result<(), StoreError> {
+    match &settings.url {
+        StoreUrl::Postgres(url) => postgres(url, &settings.postgres).check(),
+        StoreUrl::Memory | StoreUrl::Sqlite(_) => Ok(()),
+    }
+}
+
 const fn memory() -> Schema {
     Schema { found: 1, current: 1, fits: true }
 }

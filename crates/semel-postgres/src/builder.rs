@@ -137,6 +137,16 @@ impl PostgresBuilder {
         self
     }
 
+    /// Checks what can be checked without a server: the URL, the schema's name, the files of TLS.
+    ///
+    /// # Errors
+    ///
+    /// Fails with an error whose sentence says what is wrong, and shows no secret.
+    pub fn check(&self) -> Result<(), StoreError> {
+        Schema::new(&self.schema)?;
+        self.connector().map(drop)
+    }
+
     /// Connects, and makes or migrates the schema if it is told to. Must be called inside a Tokio
     /// runtime, whose tasks then do the store's work.
     ///
@@ -184,6 +194,12 @@ impl PostgresBuilder {
     async fn connected(&self) -> Result<Opened, StoreError> {
         let schema = Schema::new(&self.schema)?;
         let statements = Arc::new(Statements::new(&schema));
+        let connector = Arc::new(self.connector()?);
+        let connection = connector.connect(&statements).await?;
+        Ok(Opened { connector, connection, schema, statements })
+    }
+
+    fn connector(&self) -> Result<Connector, StoreError> {
         let files = TlsFiles { authority: self.authority.clone(), ..TlsFiles::default() };
         let address = match &self.server {
             Server::Config(config) => Address::of((**config).clone(), files)?,
@@ -193,9 +209,7 @@ impl PostgresBuilder {
                 address
             }
         };
-        let connector = Arc::new(Connector::new(address, TaskTracker::new())?);
-        let connection = connector.connect(&statements).await?;
-        Ok(Opened { connector, connection, schema, statements })
+        Connector::new(address, TaskTracker::new())
     }
 }
 

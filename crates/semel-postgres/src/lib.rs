@@ -154,6 +154,15 @@ impl PostgresStore {
         builder.granted().await
     }
 
+    /// Returns the statements of [`PostgresStore::grant_roles`], for somebody else to look at or run.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a name that is none of a schema.
+    pub fn roles_sql(schema: &str) -> Result<Box<str>, StoreError> {
+        Ok(roles::text(&schema::Schema::new(schema)?))
+    }
+
     /// Does something that is no verb, in a task of the store, so that dropping the future leaves no
     /// connection in the middle of it.
     async fn rest<W: Work + 'static>(&self, work: W) -> Result<W::Done, StoreError> {

@@ -6,11 +6,16 @@ use crate::{error::Fault, schema::Schema};
 
 const ROLES: &str = include_str!("../roles.sql");
 
+/// Returns the statements, for somebody else to look at or run.
+pub(crate) fn text(schema: &Schema) -> Box<str> {
+    schema.put_into(ROLES)
+}
+
 /// Makes the roles that are missing, and grants them what the schema has.
 pub(crate) async fn grant(
     client: &tokio_postgres::Client,
     schema: &Schema,
 ) -> Result<(), StoreError> {
-    client.batch_execute(&schema.put_into(ROLES)).await.map_err(Fault::from)?;
+    client.batch_execute(&text(schema)).await.map_err(Fault::from)?;
     Ok(())
 }

@@ -24,15 +24,29 @@ pub(super) struct Migrate {
     /// Prints the result as JSON
     #[arg(long)]
     json: bool,
+    /// Makes the roles semel_app, semel_reader and semel_store too, and grants each the least it needs:
+    /// again after every migration
+    #[arg(long, conflicts_with_all = ["check", "print_roles"])]
+    roles: bool,
+    /// Prints the statements of --roles and does nothing else
+    #[arg(long, conflicts_with_all = ["check", "json"])]
+    print_roles: bool,
 }
 
 impl Migrate {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let (store, _) = self.store.read()?;
+        if self.print_roles {
+            say(stores::roles_sql(&store)?.trim_end())?;
+            return Ok(Exit::Fine);
+        }
         if self.check {
             return check(&store, self.json).await;
         }
         let schema = stores::migrate(&store).await?;
+        if self.roles {
+            stores::grant_roles(&store).await?;
+        }
         let Schema { found, current, .. } = schema;
         let url = shown(&store);
         say(&match found {

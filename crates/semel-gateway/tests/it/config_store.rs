@@ -40,6 +40,27 @@ fn a_password_stays_out_of_the_file_and_out_of_every_message() {
     assert!(read(both).unwrap_err().to_string().contains("both say a password"));
 }
 
+/// A URL that cannot be understood is found before a server is asked, and is not repeated.
+#[test]
+fn a_url_that_cannot_be_understood_is_found_by_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let checked = |text: &str| {
+        let text = format!("{text}\n{BASE}");
+        let read = Config::parse(&text, Path::new("f"), folder.path(), Files::Checked);
+        read.map(drop).map_err(|problems| problems.to_string())
+    };
+    assert_eq!(checked("store = \"postgres://app@db-1,db-2:5433/shop?sslmode=require\""), Ok(()));
+    for (bad, words) in [
+        ("store = \"postgres://db:x/shop\"", "cannot be understood"),
+        ("store = \"postgres://db/shop?sslmode=verify-ca\"", "sslmode must be"),
+        ("store = \"postgres://db/shop\"\npostgres = { schema = \"Shop\" }", "lower-case letters"),
+        ("store = \"postgres://db/shop\"\npostgres = { ca = \"none.pem\" }", "cannot be read"),
+    ] {
+        let problems = checked(bad).unwrap_err();
+        assert!(problems.contains(words) && problems.lines().count() == 1, "{problems}");
+    }
+}
+
 #[test]
 fn settings_of_a_store_that_is_not_used_are_refused() {
     check(

@@ -4,6 +4,7 @@
 mod bridge;
 mod example;
 mod migrating;
+mod roles;
 mod serving;
 
 use std::{
@@ -58,6 +59,11 @@ impl Place {
                      key text NOT NULL)";
         place.connect().await.batch_execute(&place.sql(table)).await.unwrap();
         place
+    }
+
+    /// The same place, as another role sees it.
+    fn as_role(&self, role: &str) -> Self {
+        Self { url: self.url.replace("postgres@", &format!("{role}@")), ..self.clone() }
     }
 
     fn settings(&self) -> StoreSettings {

@@ -38,6 +38,7 @@ pub(crate) struct Text<'a> {
     pub(crate) text: &'a str,
     pub(crate) prepared: Option<&'a tokio_postgres::Statement>,
     /// Whether a driver that prepares by itself keeps it prepared.
+    #[cfg_attr(not(feature = "sqlx"), expect(dead_code, reason = "only sqlx prepares by itself"))]
     pub(crate) keep: bool,
 }
 

@@ -5,6 +5,7 @@ use std::{fs, io, path::Path};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 use super::super::{Config, ReplayAuth, StoreUrl, problem::ProblemKind, read::Reading};
+use crate::stores;
 
 pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
     let mut note = |path: &str, checked: Result<(), String>| {
@@ -26,8 +27,10 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
     {
         note("replay_auth.ca", certificates(ca));
     }
-    if let Some(ca) = config.postgres.as_ref().and_then(|postgres| postgres.ca.as_ref()) {
-        note("postgres.ca", certificates(ca));
+    let ca = config.postgres.as_ref().and_then(|postgres| postgres.ca.as_ref());
+    match ca.map(|ca| certificates(ca)) {
+        Some(Err(message)) => note("postgres.ca", Err(message)),
+        _ => note("store", stores::check(&config.stored()).map_err(|error| error.to_string())),
     }
     if let StoreUrl::Sqlite(path) = &config.store {
         note("store", store(path));

@@ -75,7 +75,7 @@ impl Transact {
             replay_for: policy.replay_for,
             remember_for: policy.remember_for,
         };
-        finish_within_bounds(&finish, self.body_max)?;
+        finish_within_bounds(&finish, self.inner.body_max)?;
         let pointer = finish.outcome.as_ref().and_then(|outcome| outcome.pointer.as_ref());
         let encoded = finish.outcome.as_ref().map(codec::encode);
         let state = if kind == FinishKind::Done { "done" } else { "failed" };
@@ -90,7 +90,7 @@ impl Transact {
             Value::Bigint(Some(row::span(finish.replay_for))),
             Value::Bigint(Some(row::span(finish.remember_for))),
         ];
-        tx.ask((&*self.statements.transact_bridged).into(), &values).await?;
+        tx.ask((&*self.inner.statements.transact_bridged).into(), &values).await?;
         Ok(tx)
     }
 }

@@ -60,7 +60,7 @@ BEGIN
     END IF;
     IF facet IS NULL OR octet_length(facet) NOT IN (0, 32) THEN
         RAISE EXCEPTION 'semel: facet is neither empty nor a digest of 32 bytes'
-            USING ERRCODE = 'SM007', HINT = 'leave it out, or pass sha256(…)';
+            USING ERRCODE = 'SM007', HINT = 'leave it out, or pass a sha256';
     END IF;
     RETURN semel.check_text(
         tenant, 'tenant', 255, '^[^\u0001-\u001f\u007f-\u009f]+$', 'it has no control characters'

@@ -1,5 +1,6 @@
 //! An application that speaks SQL and knows nothing of Semel but its functions.
 
+use futures_util::SinkExt;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use crate::fixture::Fixture;
@@ -75,6 +76,15 @@ impl Caller {
         let permit = self.cell(&format!("SELECT permit FROM {}", claim(key))).await;
         assert!(permit.starts_with("1."), "{key} is not granted");
         permit
+    }
+
+    /// Copies payments in, and returns how many.
+    pub(crate) async fn copy_payments(&self, lines: &'static str) -> u64 {
+        let copy = self.fixture.sql("COPY semel.payments FROM STDIN");
+        let sink = self.client.copy_in(&copy).await.unwrap();
+        let mut sink = std::pin::pin!(sink);
+        sink.send(bytes::Bytes::from_static(lines.as_bytes())).await.unwrap();
+        sink.finish().await.unwrap()
     }
 
     /// Returns how many payments were made and committed.

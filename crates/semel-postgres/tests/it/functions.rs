@@ -6,7 +6,8 @@ use semel::{
     Fence, Fingerprint, Key, Operation, Outcome, Permit, Scope, Tenant, Token, codec,
     fingerprint::Plan, permit,
 };
-use semel_testkit::servers::Major;
+use semel_postgres::PostgresStore;
+use semel_testkit::servers::{Major, Postgres};
 
 use crate::{
     caller::{Caller, PAY, claim, complete},
@@ -266,4 +267,24 @@ async fn the_callers_own_idle_timeout_is_never_lengthened() {
     let unbounded = "SELECT * FROM semel.claim('a', 'b', 'c', '', idle_timeout => '0')";
     caller.ok(&format!("BEGIN; {unbounded}")).await;
     assert_eq!(caller.cell(setting).await, "2h", "zero leaves it alone");
+}
+
+#[tokio::test]
+async fn a_database_of_another_encoding_will_do() {
+    let server = Postgres::shared(Major::V15).await;
+    let made = "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0";
+    server.run_sql(made).await;
+    let url = server.url_of("latin");
+    PostgresStore::migrate(&PostgresStore::builder(&url)).await.unwrap();
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let claim = "SELECT decision, permit, headers ->> 0 FROM semel.claim('Käufer', 'pay', 'k', '')";
+    client.batch_execute("BEGIN").await.unwrap();
+    let permit: String = client.query_one(claim, &[]).await.unwrap().get(1);
+    assert_eq!(permit::decode(&permit).unwrap().id.scope.tenant.as_str(), "Käufer");
+    let complete = "SELECT semel.complete($1, 'Käufer', 'pay', 200, '[[\"a\", \"é\"]]')";
+    client.query_one(complete, &[&permit]).await.unwrap();
+    client.batch_execute("COMMIT; BEGIN").await.unwrap();
+    let row = client.query_one(claim, &[]).await.unwrap();
+    assert_eq!((row.get(0), row.get(2)), ("replay", r#"["a", "é"]"#));
 }

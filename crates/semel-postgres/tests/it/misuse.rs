@@ -304,3 +304,21 @@ async fn other_work_beside_the_claim_is_not_disturbed() {
         assert_eq!(caller.payments().await, "6");
     }
 }
+
+#[tokio::test]
+async fn rows_that_were_copied_in_go_with_the_claim() {
+    undone(async |caller| {
+        for completes in [false, true] {
+            let permit = caller.begin("copied").await;
+            assert_eq!(caller.copy_payments("10\n11\n").await, 2);
+            if completes {
+                caller.ok(&complete(&permit)).await;
+                assert_eq!(caller.payments().await, "2");
+                caller.ok("ROLLBACK").await;
+            } else {
+                assert_eq!(caller.err("COMMIT").await, "SM004");
+            }
+        }
+    })
+    .await;
+}

@@ -58,6 +58,7 @@ fn unavailable<T: std::fmt::Debug>(answer: Result<T, semel::StoreError>) {
     assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::Unavailable);
 }
 
+/// C80: the store repeats nothing by itself, and a repeat by the caller is recognised.
 #[tokio::test]
 async fn a_claim_whose_answer_was_lost_is_the_callers() {
     let bench = Bench::new().await;
@@ -98,6 +99,7 @@ async fn a_take_over_whose_commit_was_not_answered_is_the_callers() {
     assert_eq!(reading.records[0].as_ref().unwrap().takeovers, 1);
 }
 
+/// C80.
 #[tokio::test]
 async fn a_completion_whose_answer_was_lost_is_stored_once() {
     let bench = Bench::new().await;

@@ -144,7 +144,6 @@ async fn time_outs_of_the_server_write_nothing_and_say_so() {
     }
 }
 
-/// C74: nothing of ours waits behind an application's open transaction.
 #[tokio::test]
 async fn an_open_transaction_on_one_key_keeps_nobody_from_the_others() {
     let bench = Bench::new("").await;

@@ -166,6 +166,10 @@ AS $$
 DECLARE
     free boolean[];
 BEGIN
+    IF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE EXCEPTION 'semel: leases are renewed in READ COMMITTED transactions'
+            USING ERRCODE = 'invalid_transaction_state';
+    END IF;
     PERFORM semel.commits_durably();
     free := ARRAY(
         SELECT pg_try_advisory_xact_lock(a.lock)

@@ -38,6 +38,8 @@ pub(crate) struct Connection {
     tasks: TaskTracker,
     /// Whether the server keeps what it acknowledges through a power cut.
     pub(crate) durable: bool,
+    /// Whether a statement by itself sees what was committed before it began.
+    pub(crate) read_committed: bool,
 }
 
 impl Connector {
@@ -78,6 +80,7 @@ impl Connector {
             tls: self.tls.clone(),
             tasks: self.tasks.clone(),
             durable: false,
+            read_committed: false,
         };
         connection.look(statements).await?;
         Ok(connection)
@@ -97,6 +100,7 @@ impl Connection {
             return Err(read_only());
         }
         self.durable = row.truth(2)? == Some(true);
+        self.read_committed = row.truth(3)? == Some(true);
         Ok(())
     }
 

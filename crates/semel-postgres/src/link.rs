@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join3;
 use semel::{Clock, Monotonic, StoreError, StoreErrorKind as Kind, SystemClock};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::{Row, Statement};
@@ -185,7 +186,12 @@ impl Links {
         let made = made.await;
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         match &made {
-            Ok(_) => *trouble = Trouble::default(),
+            Ok(_) => {
+                if trouble.failures > 0 {
+                    tracing::info!("the store has a server again");
+                }
+                *trouble = Trouble::default();
+            }
             Err(error) => {
                 if trouble.failures == 0 {
                     tracing::warn!(%error, "the store lost its server");
@@ -246,6 +252,30 @@ impl<'a> Step<'a> {
 
     pub(crate) fn statements(&self) -> &'a Statements {
         &self.links.statements
+    }
+
+    /// Runs a statement in a transaction of its own and returns its rows. It is READ COMMITTED whatever
+    /// the role's default, so that what another transaction just committed is seen and no error.
+    pub(crate) async fn alone(
+        &self,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, Fault> {
+        if self.link.connection.read_committed {
+            return self.rows(statement, params).await;
+        }
+        if self.links.settings.prepared {
+            // Else the end of the transaction would leave before its statement.
+            self.prepared(statement, params).await?;
+        }
+        let (begin, client) = (&self.statements().transaction_begin, self.client());
+        let rows = self.rows(statement, params);
+        let (begun, rows, committed) =
+            join3(client.batch_execute(begin), rows, client.batch_execute("COMMIT")).await;
+        begun?;
+        let rows = rows?;
+        committed?;
+        Ok(rows)
     }
 
     /// Runs a statement and returns its rows.

@@ -41,7 +41,7 @@ impl Work for Due {
         let records = i64::from(self.records);
         let params = [Value::Bigint(Some(records)), Value::Bigint(Some(BYTES_MAX))];
         let params: Vec<_> = params.iter().map(Value::param).collect();
-        let rows = step.rows(&statements.record_sweep, &params).await?;
+        let rows = step.alone(&statements.record_sweep, &params).await?;
         let mut swept = Swept::default();
         if let Some(row) = rows.first() {
             swept.forgotten = row::count(row, 0)?.unwrap_or_default();

@@ -132,14 +132,7 @@ async fn held(step: Step<'_>, batch: &[&Complete]) -> Result<Vec<bool>, Fault> {
         numbers(&memories),
         bytes(&outcomes),
     ];
-    let rows = match step.rows(&step.statements().record_complete, &params).await {
-        // Under REPEATABLE READ or SERIALIZABLE as the role's default, a lost race is an error.
-        Err(fault) if fault.lost_race() => {
-            step.client().batch_execute("ROLLBACK").await?;
-            return Ok(stored);
-        }
-        rows => rows?,
-    };
+    let rows = step.alone(&step.statements().record_complete, &params).await?;
     let places: Vec<_> = (0..batch.len()).filter(|at| batch[*at].ended.is_some()).collect();
     for row in &rows {
         let nr = row.bigint(0)?.and_then(|nr| usize::try_from(nr).ok()?.checked_sub(1));

@@ -56,7 +56,7 @@ impl Verb for Renewal {
             numbers(&fences),
             numbers(&leases),
         ];
-        let rows = step.rows(&step.statements().lease_renew, &params).await?;
+        let rows = step.alone(&step.statements().lease_renew, &params).await?;
         let answered = rows.iter().map(|row| {
             let renewed = match row.truth(1)? {
                 Some(true) => Renewed::Held,

@@ -27,6 +27,7 @@ mod racing;
 mod referring;
 mod roles;
 mod schema;
+mod sweeping;
 mod transact;
 mod trouble;
 mod words;

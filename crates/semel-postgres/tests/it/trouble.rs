@@ -263,7 +263,7 @@ async fn a_server_that_is_restarted_under_load_loses_nothing_and_doubles_nothing
 }
 
 #[tokio::test]
-async fn a_claim_is_on_disk_even_where_the_role_does_not_wait_for_it() {
+async fn what_was_answered_is_on_disk_even_where_the_role_does_not_wait_for_it() {
     let mut server = Postgres::builder(Major::V18)
         .setting("synchronous_commit", "off")
         .setting("wal_writer_delay", "10s")
@@ -272,13 +272,25 @@ async fn a_claim_is_on_disk_even_where_the_role_does_not_wait_for_it() {
     let store = private(&server).await;
     let asked = ask(&id("k"));
     let permit = granted(claim(&store, &asked).await.unwrap());
-    let other = hold(&store, &id("ended")).await;
-    assert_eq!(store.complete(other, done(201)).await.unwrap(), Completed::Stored);
-    server.kill();
-    server.restart().await;
+    lose_power(&mut server).await;
     let again = until_answered(|| claim(&store, &asked)).await;
     assert!(matches!(again, ClaimAnswer::Granted { permit: kept, grant: None } if kept == permit));
-    assert_eq!(replayed(claim(&store, &ask(&id("ended"))).await.unwrap()), 201);
+    assert_eq!(store.complete(permit, done(201)).await.unwrap(), Completed::Stored);
+    lose_power(&mut server).await;
+    let other = ask(&id("k"));
+    assert_eq!(replayed(until_answered(|| claim(&store, &other)).await), 201);
+    let permit = hold(&store, &id("released")).await;
+    let released = store.release(permit.id.clone(), clean(&permit)).await.unwrap();
+    assert_eq!(released.answer, ReleaseAnswer::Stored);
+    lose_power(&mut server).await;
+    let again = until_answered(|| store.release(permit.id.clone(), clean(&permit))).await;
+    assert_eq!(again.answer, ReleaseAnswer::Already);
+}
+
+/// Whatever a server has not given to the system is lost.
+async fn lose_power(server: &mut Postgres) {
+    server.kill();
+    server.restart().await;
 }
 
 #[tokio::test]

@@ -33,7 +33,12 @@ TO semel_app;
 
 -- People and dashboards.
 GRANT SELECT ON semel.intent TO semel_reader;
-GRANT EXECUTE ON FUNCTION semel.instant, semel.now_us, semel.schema_version TO semel_reader;
+GRANT EXECUTE ON FUNCTION
+    semel.instant,
+    semel.lease_end,
+    semel.now_us,
+    semel.schema_version
+TO semel_reader;
 
 -- Processes with the crate or the gateway: the store, and claims inside transactions of Rust. They read
 -- and write the tables themselves. Such a role sees every record of every tenant. It owns nothing, so

@@ -11,6 +11,13 @@ AS $$
     END
 $$;
 
+-- When a lease ends, for people; a lease may be longer than time.
+CREATE FUNCTION semel.lease_end(renewed_at_us bigint, lease_us bigint) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT semel.instant(least(renewed_at_us::numeric + lease_us, 9223372036854775807)::bigint)
+$$;
+
 -- A span in microseconds. A month counts 30 days, as everywhere in PostgreSQL.
 CREATE FUNCTION semel.span_us(span interval, what text) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE

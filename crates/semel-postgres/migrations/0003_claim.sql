@@ -218,11 +218,13 @@ BEGIN
                 seen.remember_until_us, asked_digest, compare, on_lost, now_us
             )
         END;
-        EXIT WHEN pass = 2 OR met NOT IN (
-            'fresh', 'in-progress', 'lose', 'reconcile', 'reopened', 'rerun'
-        );
         -- A lease that was renewed in the future, as by a promoted standby's clock, is rewritten.
-        EXIT WHEN met = 'in-progress' AND seen.renewed_at_us <= now_us;
+        IF met = 'in-progress' AND seen.renewed_at_us > now_us THEN
+            met := 'rewind';
+        END IF;
+        EXIT WHEN pass = 2 OR met NOT IN (
+            'fresh', 'lose', 'reconcile', 'reopened', 'rerun', 'rewind'
+        );
         IF strpos(current_setting('semel_claim.marks', true), ' ' || lock || ':') > 0 THEN
             met := 'held';
             EXIT;
@@ -323,14 +325,9 @@ BEGIN
         PERFORM semel.lose(seen, now_us);
         decision := 'unknown';
         seen.state := 'unknown';
-    ELSIF decision = 'in-progress' THEN
-        IF seen.renewed_at_us > now_us THEN
-            PERFORM semel.write_lease(seen.token, seen.fence, now_us, seen.lease_us);
-        END IF;
-        retry_after := greatest(1, least(
-            2147483647,
-            ceil(least(seen.lease_us, seen.renewed_at_us + seen.lease_us - now_us) / 1000000.0)
-        ));
+    ELSIF decision = 'rewind' THEN
+        PERFORM semel.write_lease(seen.token, seen.fence, now_us, seen.lease_us);
+        decision := 'in-progress';
     ELSIF decision = 'replay' THEN
         kept := semel.read_outcome(seen.outcome);
         status := kept.status;
@@ -338,7 +335,18 @@ BEGIN
         body := kept.body;
         body_kept := kept.body_kept;
     END IF;
-    IF decision IN ('replay', 'forgotten', 'unknown', 'in-progress') THEN
+    IF decision = 'in-progress' THEN
+        retry_after := 1;
+    END IF;
+    IF decision = 'in-progress' AND seen.state = 'running' THEN
+        retry_after := greatest(1, least(
+            2147483647,
+            ceil(least(seen.lease_us, seen.renewed_at_us::numeric + seen.lease_us - now_us) / 1000000)
+        ));
+    END IF;
+    IF decision IN ('replay', 'forgotten', 'unknown')
+        OR decision = 'in-progress' AND seen.state = 'running'
+    THEN
         state := seen.state;
         holder := seen.claimed_by;
         claimed_at := semel.instant(seen.claimed_at_us);

@@ -51,7 +51,7 @@ BEGIN
         claimed_at := semel.instant(seen.claimed_at_us);
         settled_at := semel.instant(seen.settled_at_us);
         lease_until := CASE
-            WHEN state = 'running' THEN semel.instant(seen.renewed_at_us + seen.lease_us)
+            WHEN state = 'running' THEN semel.lease_end(seen.renewed_at_us, seen.lease_us)
         END;
         replay_until := CASE
             WHEN seen.state IN ('done', 'failed') THEN semel.instant(seen.replay_until_us)
@@ -190,7 +190,7 @@ CROSS JOIN LATERAL (
         semel.instant(s.claimed_at_us) AS claimed_at,
         semel.instant(s.settled_at_us) AS settled_at,
         CASE
-            WHEN s.state = 'running' THEN semel.instant(s.renewed_at_us + s.lease_us)
+            WHEN s.state = 'running' THEN semel.lease_end(s.renewed_at_us, s.lease_us)
         END AS lease_until,
         CASE
             WHEN s.state IN ('done', 'failed') THEN semel.instant(s.replay_until_us)

@@ -131,3 +131,29 @@ async fn a_renewed_lease_is_what_claims_decide_by() {
     let renew = format!("SELECT semel.renew('{in_transaction}', 'acme', 'payments.create')");
     assert_eq!(caller.err(&renew).await, "SM007");
 }
+
+#[tokio::test]
+async fn a_busy_intent_is_in_progress_whatever_its_lease_says() {
+    let fixture = Fixture::new(Major::V18).await;
+    let time = fixture.moved_time().await;
+    let (caller, busy) = (Caller::new(&fixture).await, Caller::new(&fixture).await);
+    let permit = leased(&caller, "k", 1).await;
+    time.turn_back(Duration::from_secs(3_600)).await;
+    busy.ok(&format!("BEGIN; {}", complete(&permit))).await;
+    caller.ok("SET statement_timeout = '5s'; BEGIN").await;
+    let told = format!("SELECT concat_ws(' ', decision, state, retry_after) FROM {}", claim("k"));
+    assert_eq!(caller.cell(&told).await, "in-progress running 30");
+    assert_eq!(
+        caller.cell("SELECT count(*) FROM semel.lease").await,
+        "0",
+        "under no lock, no write"
+    );
+    busy.ok("ROLLBACK").await;
+    assert_eq!(caller.cell(&told).await, "in-progress running 30");
+    assert_eq!(caller.cell("SELECT count(*) FROM semel.lease").await, "1", "rewritten to now");
+    caller.ok("ROLLBACK").await;
+    let release = format!("SELECT semel.release('{permit}', 'acme', 'payments.create')");
+    caller.ok(&release).await;
+    busy.begin("k").await;
+    assert_eq!(caller.cell(&format!("BEGIN; {told}")).await, "in-progress 1", "it was open before");
+}

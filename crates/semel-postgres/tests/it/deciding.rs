@@ -69,7 +69,12 @@ impl Bench {
             fingerprint: self.fingerprint(),
             lease: Lease {
                 renewed_at: self.instant(),
-                length: Duration::from_micros(self.one_of(&[0, 1, 60_000_000])),
+                length: Duration::from_micros(self.one_of(&[
+                    0,
+                    1,
+                    60_000_000,
+                    i64::MAX.unsigned_abs(),
+                ])),
             },
             takeovers: self.one_of(&[0, 1, 2]),
             compare: self.one_of(&[true, false]),

@@ -108,6 +108,7 @@ async fn effects(caller: &Caller) -> (String, String) {
     (caller.payments().await, caller.cell(done).await)
 }
 
+/// C82
 #[tokio::test]
 async fn at_every_isolation_level_duplicates_have_one_effect() {
     for major in Major::ALL {

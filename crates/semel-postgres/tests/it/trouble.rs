@@ -262,6 +262,7 @@ async fn a_server_that_is_restarted_under_load_loses_nothing_and_doubles_nothing
     }
 }
 
+/// S05
 #[tokio::test]
 async fn what_was_answered_is_on_disk_even_where_the_role_does_not_wait_for_it() {
     let mut server = Postgres::builder(Major::V18)

@@ -62,7 +62,7 @@ fn replays(answered: &Message, key: &str) -> bool {
     answered.header("idempotent-replayed") == Some("true")
 }
 
-/// The gateway is killed after the application's commit and before its answer: the payment is there
+/// C13, C26, S22: the gateway is killed after the application's commit and before its answer: the payment is there
 /// once, and its retry is replayed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gateway_killed_after_the_commit_leaves_one_payment_and_its_replay() {
@@ -96,7 +96,7 @@ async fn a_gateway_killed_after_the_commit_leaves_one_payment_and_its_replay() {
     assert_eq!(upstream.seen.requests().len(), TIMES);
 }
 
-/// An application that is overtaken while its transaction is open: it cannot complete and cannot
+/// C28: an application that is overtaken while its transaction is open cannot complete and cannot
 /// commit, its successor's payment is the only one, and both callers end with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_that_is_overtaken_cannot_commit() {
@@ -191,7 +191,7 @@ async fn an_application_that_has_completed_is_not_overtaken() {
     }
 }
 
-/// Duplicates that race across two gateways make one payment, and all of them end with it.
+/// C10: duplicates that race across two gateways make one payment, and all of them end with it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn duplicates_across_two_gateways_make_one_payment() {
     const KEYS: usize = 40;

@@ -17,7 +17,7 @@ async fn pay(address: std::net::SocketAddr, key: &str) -> crate::message::Messag
     send(address, "POST /pay", &[("idempotency-key", key)], "{\"amount\":5}").await
 }
 
-/// What was answered is replayed byte for byte, by the next process too.
+/// C73: what was answered is replayed byte for byte, by the next process too.
 #[tokio::test]
 async fn what_was_answered_is_replayed_after_a_kill() {
     let (place, upstream) = (Place::new().await, Upstream::counting().await);
@@ -60,7 +60,7 @@ async fn two_processes_on_one_database_run_each_intent_once() {
     assert!(effects.values().all(|times| *times == 1), "{effects:?}");
 }
 
-/// While the server is away nothing is sent and the gateway says that it is not ready; afterwards it
+/// C79: while the server is away nothing is sent and the gateway says that it is not ready; afterwards it
 /// goes on by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_of_the_server_refuses_and_heals() {

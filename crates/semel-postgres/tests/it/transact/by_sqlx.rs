@@ -171,7 +171,7 @@ async fn a_run_dropped_anywhere_leaves_a_pool_without_a_transaction() {
     }
 }
 
-/// S06: many requests at once on a few connections, in sqlx and in tokio-postgres.
+/// Many requests at once on a few connections, in sqlx and in tokio-postgres.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_on_a_pool_can_be_sent_to_another_thread() {
     let Shop { fixture, transact, client } = Shop::new(Major::V18).await;

@@ -88,6 +88,7 @@ async fn a_run_decides_anew_after_a_lost_race(mut shop: Shop) {
     assert_eq!((shop.payments().await, shop.records().await), (0, 3));
 }
 
+/// C82
 async fn many_runs_of_one_key_have_one_effect(shop: Shop) {
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable]
     {

@@ -79,7 +79,7 @@ async fn two_hundred_waiters_on_two_connections_of_sqlx_learn_without_a_store() 
     two_hundred_wait(&shop, shop.transact.clone(), true).await;
 }
 
-/// Whoever ends in this process wakes the waiters; if it failed, one of them becomes the holder.
+/// S04: whoever ends in this process wakes the waiters; if it failed, one of them becomes the holder.
 #[tokio::test]
 async fn a_run_that_fails_lets_one_waiter_run() {
     let shop = Shop::new(Major::V18).await;

@@ -1,15 +1,24 @@
 //! Connections of Semel's own: to the first host that can be written to.
 
-use std::time::Duration;
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
+use futures_util::future::{Either, select};
 use semel::{StoreError, StoreErrorKind as Kind};
 use tokio::task::AbortHandle;
-use tokio_postgres::{CancelToken, Client};
-use tokio_util::task::TaskTracker;
+use tokio_postgres::{CancelToken, Client, Config, types::Type};
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::{
     address::{Address, Host},
     error::{Fault, invalid, read_only},
+    names::Param,
     queries::Statements,
     tls::Tls,
     value::Cells,
@@ -18,8 +27,8 @@ use crate::{
 /// The oldest server whose SQL suffices.
 const VERSION_MIN: i64 = 130_000;
 
-/// How long a request to cancel a statement may take.
-const CANCEL: Duration = Duration::from_secs(2);
+/// How long it may take to have a statement stopped.
+const STOP: Duration = Duration::from_secs(2);
 
 /// Opens connections.
 #[derive(Debug)]
@@ -27,12 +36,15 @@ pub(crate) struct Connector {
     address: Address,
     tls: Tls,
     tasks: TaskTracker,
+    /// The host that was connected to last.
+    last: AtomicUsize,
 }
 
 /// One connection, and the task that moves its bytes.
 pub(crate) struct Connection {
     pub(crate) client: Client,
     task: AbortHandle,
+    address: Box<Config>,
     canceller: CancelToken,
     tls: Tls,
     tasks: TaskTracker,
@@ -45,19 +57,24 @@ pub(crate) struct Connection {
 impl Connector {
     pub(crate) fn new(address: Address, tasks: TaskTracker) -> Result<Self, StoreError> {
         let tls = Tls::new(address.ssl_mode, &address.files)?;
-        Ok(Self { address, tls, tasks })
+        Ok(Self { address, tls, tasks, last: AtomicUsize::new(0) })
     }
 
-    /// Connects to the first host that can be written to.
+    /// Connects to a host that can be written to: the last that could, else the first that can.
     pub(crate) async fn connect(&self, statements: &Statements) -> Result<Connection, StoreError> {
+        let hosts = &self.address.hosts;
+        let begin = self.last.load(Ordering::Relaxed);
         let mut last = None;
-        for host in &self.address.hosts {
-            let one = self.host(host, statements);
+        for at in (begin..hosts.len()).chain(0..begin) {
+            let one = self.host(&hosts[at], statements);
             // Looking at the session takes one answer more than connecting.
             match tokio::time::timeout(self.address.connect.saturating_mul(2), one).await {
-                Ok(Ok(connection)) => return Ok(connection),
+                Ok(Ok(connection)) => {
+                    self.last.store(at, Ordering::Relaxed);
+                    return Ok(connection);
+                }
                 Ok(Err(error)) => last = worse(last, error),
-                Err(_) => last = worse(last, silent(host)),
+                Err(_) => last = worse(last, silent(&hosts[at])),
             }
         }
         Err(last.unwrap_or_else(|| invalid("the PostgreSQL URL names no host")))
@@ -66,16 +83,18 @@ impl Connector {
     async fn host(&self, host: &Host, statements: &Statements) -> Result<Connection, StoreError> {
         let connected = host.config.connect(self.tls.0.clone()).await;
         let (client, moving) = connected.map_err(|error| unconnected(host, error))?;
-        let task = self.tasks.spawn(async move {
+        // Until the server has answered: it may never do so.
+        let task = AbortOnDropHandle::new(self.tasks.spawn(async move {
             // Whoever waits for an answer is told of what ended the connection.
             if let Err(error) = moving.await {
                 tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended");
             }
-        });
+        }));
         let canceller = client.cancel_token();
         let mut connection = Connection {
             client,
             task: task.abort_handle(),
+            address: Box::new(host.config.clone()),
             canceller,
             tls: self.tls.clone(),
             tasks: self.tasks.clone(),
@@ -83,12 +102,13 @@ impl Connector {
             read_committed: false,
         };
         connection.look(statements).await?;
+        drop(task.detach());
         Ok(connection)
     }
 }
 
 impl Connection {
-    /// Looks at what the server lets this session do.
+    /// Looks at what the server lets this session do, once all that it shows is safe.
     async fn look(&mut self, statements: &Statements) -> Result<(), StoreError> {
         let rows = self.client.query_typed(&statements.session_look, &[]).await;
         let rows = rows.map_err(Fault::from)?;
@@ -104,13 +124,37 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends the connection at once, and asks the server to stop whatever it still does for it.
-    pub(crate) fn cut(self) {
+    /// Ends the connection at once.
+    pub(crate) fn end(self) {
         self.task.abort();
-        let (canceller, tls) = (self.canceller, self.tls.0);
+    }
+
+    /// Ends a connection whose server has not answered a statement for a while, and asks the server to
+    /// stop what it still does for it, such as to wait for a lock.
+    ///
+    /// A commit that waits for a standby must not be stopped: PostgreSQL would then let all see it that
+    /// the standby does not have, and what is seen is acknowledged to whoever asks again.
+    pub(crate) fn stop(self, statements: &Arc<Statements>, silent_for: Duration) {
+        self.task.abort();
+        let (address, canceller, tls) = (self.address, self.canceller, self.tls.0);
+        let statements = Arc::clone(statements);
         self.tasks.spawn(async move {
+            let stopped = async {
+                let (client, moving) = address.connect(tls.clone()).await?;
+                let silent_ms = i64::try_from(silent_for.as_millis() / 2).unwrap_or(i64::MAX);
+                let params: [Param<'_>; 1] = [(&silent_ms, Type::INT8)];
+                let asked = pin!(client.query_typed(&statements.session_stoppable, &params));
+                let Either::Left((rows, _moving)) = select(asked, moving).await else {
+                    return Ok(());
+                };
+                let may = rows?.first().map(|row| row.try_get(0)).transpose()?;
+                if may == Some(true) {
+                    canceller.cancel_query(tls).await?;
+                }
+                Ok::<_, tokio_postgres::Error>(())
+            };
             // Nobody waits for it: the server notices the end of the connection later by itself.
-            drop(tokio::time::timeout(CANCEL, canceller.cancel_query(tls)).await);
+            drop(tokio::time::timeout(STOP, stopped).await);
         });
     }
 }

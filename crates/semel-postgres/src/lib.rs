@@ -105,7 +105,8 @@ impl PostgresStore {
     /// Begins to open a store at a URL as libpq knows it, such as `postgres://user@host/database`.
     ///
     /// Several hosts may be named, such as a primary and its standbys; the first that can be written
-    /// to is used. Of the options, `sslmode` may be `disable`, `prefer`, `require` or `verify-full`;
+    /// to is used, and kept to as long as it can be. Where its commits wait for standbys, one must
+    /// answer before a host is used: a primary that was cut off from them is passed over. Of the options, `sslmode` may be `disable`, `prefer`, `require` or `verify-full`;
     /// the last two check the certificate against `sslrootcert`, or the well-known authorities.
     pub fn builder(url: impl AsRef<str>) -> PostgresBuilder {
         PostgresBuilder::of_url(url.as_ref())

@@ -227,7 +227,14 @@ impl Lent<'_> {
                 return;
             }
         }
-        link.connection.cut();
+        // The others may lead to a server that is gone as well, hidden by a pooler.
+        self.links.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        match fault {
+            Fault::Silent => {
+                link.connection.stop(&self.links.statements, self.links.settings.answer_wait);
+            }
+            _ => link.connection.end(),
+        }
     }
 }
 

@@ -55,6 +55,7 @@ statements! {
     record_write => "../sql/record/write.sql",
     reference_sweep => "../sql/reference/sweep.sql",
     session_look => "../sql/session/look.sql",
+    session_stoppable => "../sql/session/stoppable.sql",
     transact_bridged => "../sql/transact/bridged.sql",
     transact_claim => "../sql/transact/claim.sql",
     transact_insert => "../sql/transact/insert.sql",

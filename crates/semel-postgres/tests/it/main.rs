@@ -14,6 +14,7 @@ mod caller;
 mod conformance;
 mod crossing;
 mod deciding;
+mod failover;
 mod fixture;
 mod functions;
 mod golden;

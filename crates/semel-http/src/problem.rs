@@ -126,6 +126,7 @@ codes! {
     OperationUnknown "operation-unknown" NOT_FOUND DoNotRetry "There is no such operation",
     OutcomeNotKept "outcome-not-kept" GONE DoNotRetry "The request has ended, and its answer was not kept",
     Overloaded "overloaded" SERVICE_UNAVAILABLE SameKey "Too many bodies are held at once",
+    ReferenceExists "reference-exists" CONFLICT DoNotRetry "The reference was used by another request",
     StalePermit "stale-permit" CONFLICT SameKey "The run ended after its permit",
     StatusMethod "status-method" METHOD_NOT_ALLOWED CorrectRequest "The status is read by GET",
     StoreAway "store-away" SERVICE_UNAVAILABLE SameKey "The store cannot be asked",
@@ -278,6 +279,13 @@ impl From<&Refusal> for Problem {
                     .member("claimed_at", instant::text(*claimed_at));
                 optional(problem, "claimed_by", claimed_by.as_deref())
             }
+            Refusal::ReferenceExists { pointer, used_at } => {
+                let problem = Self::new(Code::ReferenceExists).pointer(pointer.as_ref()).detail(
+                    "another request made this already, under another key; nothing ran; look for what \
+                     it made",
+                );
+                optional(problem, "used_at", used_at.map(instant::text))
+            }
             _ => Self::new(Code::Incomparable).detail(
                 "the first request was recorded by rules that this service no longer has; do not \
                  use a new key",
@@ -348,6 +356,10 @@ mod tests {
             },
             Refusal::Incomparable { plan: semel::fingerprint::Plan::new().id() },
             Refusal::Mismatch,
+            Refusal::ReferenceExists {
+                pointer: Some(Pointer { kind: "order".into(), id: "8".into() }),
+                used_at: Some(at),
+            },
             Refusal::Unknown { claimed_at: at, claimed_by: None },
         ]
     }

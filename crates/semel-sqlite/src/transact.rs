@@ -225,6 +225,9 @@ impl Transact {
 
     fn decide(&self, conn: &Connection, mut ask: Ask, call: &Call) -> Result<Decided, StoreError> {
         claims_within_bounds(std::slice::from_ref(&ask))?;
+        if call.reference.is_some() {
+            return Err(invalid("a business reference is not kept here; name none"));
+        }
         // A transaction that was not used yet takes the write lock here, before it reads anything.
         take_lock(conn, ask.token)?;
         let mut step = Step::begin(conn, &self.time, self.limits)?;

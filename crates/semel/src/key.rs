@@ -125,6 +125,12 @@ name! {
     |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '/')
 }
 
+name! {
+    /// What a business calls an intent, such as an order number: 1 to 255 bytes of text without control
+    /// characters. It is used once in its scope, under whichever key, and outlives the key.
+    Reference, "reference", 255, |c: char| !c.is_control()
+}
+
 fn check(
     what: &'static str,
     text: &str,

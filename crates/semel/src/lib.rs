@@ -48,7 +48,7 @@ pub use self::{
     engine::{Begun, Call, Engine, EngineBuilder, Fail, Held, Holder, Kept, Ran, RunError},
     error::{Error, StoreError, StoreErrorKind},
     fingerprint::Fingerprint,
-    key::{IntentId, Key, NameError, Operation, Scope, Tenant},
+    key::{IntentId, Key, NameError, Operation, Reference, Scope, Tenant},
     outcome::Outcome,
     policy::{Policy, PolicyError},
     record::{Fence, Lease, Permit, Phase, Record, State, Token},

@@ -96,6 +96,12 @@ pub enum PolicyError {
         /// The largest value.
         max: Duration,
     },
+    /// A business reference was named where none is kept.
+    #[error(
+        "a business reference is kept only by claims inside a transaction of PostgreSQL; claim so, or \
+         name none"
+    )]
+    Reference,
     /// A money operation declares no settlement horizon.
     #[error("an operation that moves money must declare a settlement horizon")]
     Settlement,
@@ -123,6 +129,7 @@ impl PolicyError {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Bounds { .. } => "policy-bounds",
+            Self::Reference => "policy-reference",
             Self::Settlement => "policy-settlement",
             Self::TooShort { .. } => "policy-retention",
             Self::Volatile { .. } => "policy-volatile",

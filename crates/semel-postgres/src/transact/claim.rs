@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use semel::{
-    Call, Fence, Record, Refusal, State, StoreError, Timestamp, Token,
+    Call, Fence, Record, Reference, Refusal, State, StoreError, Timestamp, Token,
     decide::{self, Ask, Decision},
+    outcome::Pointer,
     store::claims_within_bounds,
 };
 
-use super::{Transact, held::Held};
+use super::{Inner, Prepared, Transact, held::Held, tx::Text};
 use crate::{
     error::{Fault, damaged, invalid},
     row,
@@ -24,6 +25,8 @@ pub(crate) struct Asked<'a> {
     mark: String,
     token_at: usize,
     idle_ms: i64,
+    /// The lock of the business reference, if the call names one.
+    reference_lock: i64,
 }
 
 /// What the claim's statement said.
@@ -60,6 +63,8 @@ impl Lock {
 
 /// Where the record's columns begin in the answer.
 const RECORD: usize = 4;
+/// Where the reference's columns begin, after those of the record.
+const REFERENCE: usize = RECORD + row::OUTCOME + 1;
 
 impl<'a> Asked<'a> {
     pub(super) fn new(
@@ -79,7 +84,11 @@ impl<'a> Asked<'a> {
             write!(mark, "{byte:02x}").expect("a string can be written to");
         }
         let idle_ms = i64::try_from(transact.inner.idle_timeout.as_millis()).unwrap_or(i64::MAX);
-        Ok(Self { call, ask, lock, mark, token_at, idle_ms })
+        let reference = call.reference.as_ref();
+        let lock_of =
+            |name: &Reference| transact.inner.secret.lock_of_reference(&call.id, name.as_str());
+        let reference_lock = reference.map(lock_of).unwrap_or_default();
+        Ok(Self { call, ask, lock, mark, token_at, idle_ms, reference_lock })
     }
 
     /// The mark that a granted claim leaves in the transaction.
@@ -87,11 +96,25 @@ impl<'a> Asked<'a> {
         &self.mark
     }
 
+    /// The claim's statement, with or without a business reference.
+    pub(super) fn text<'t>(
+        &self,
+        transact: &'t Transact,
+        prepared: Option<&'t Prepared>,
+    ) -> Text<'t> {
+        let Inner { statements, keep, .. } = &*transact.inner;
+        let (text, prepared) = match self.call.reference {
+            None => (&statements.transact_claim, prepared.map(|prepared| &prepared.claim)),
+            Some(_) => (&statements.reference_claim, None),
+        };
+        Text { text, prepared, keep: *keep }
+    }
+
     /// The parameters of the claim's statement.
-    pub(super) fn values(&self) -> [Value<'_>; 8] {
+    pub(super) fn values(&self) -> Vec<Value<'_>> {
         let scope = &self.ask.id.scope;
         let (prefix, token) = self.mark.split_at(self.token_at);
-        [
+        let mut values = vec![
             Value::Text(Some(scope.tenant.as_str())),
             Value::Text(Some(scope.operation.as_str())),
             Value::Text(Some(self.ask.id.key.as_str())),
@@ -100,7 +123,12 @@ impl<'a> Asked<'a> {
             Value::Text(Some(prefix)),
             Value::Text(Some(token)),
             Value::Bigint(Some(self.idle_ms)),
-        ]
+        ];
+        if let Some(reference) = &self.call.reference {
+            values.push(Value::Text(Some(reference.as_str())));
+            values.push(Value::Bigint(Some(self.reference_lock)));
+        }
+        values
     }
 
     /// Decides by the answer. What the record alone answers is answered whatever became of the lock.
@@ -136,6 +164,9 @@ impl<'a> Asked<'a> {
             }
             (Decision::Grant(_), _) if lock == Lock::Held => return Err(nested().into()),
             (Decision::Grant(grant), seen) => {
+                if let Some(refusal) = used(self.call, answer)? {
+                    return Ok((lock, Decided::Refused(refusal)));
+                }
                 durable(self.call, answer)?;
                 let granted = decide::grant(seen.as_ref(), &self.ask, grant, floor, now);
                 let seen = seen.map(|record| (record.token, record.fence, record.state));
@@ -159,6 +190,25 @@ fn ask(call: &Call, token: Token) -> Ask {
         on_lost: call.policy.on_lost,
         compare: call.policy.compare,
         claimed_by: call.claimed_by.clone(),
+    }
+}
+
+/// What became of the business reference, if the call names one.
+fn used(call: &Call, answer: &impl Cells) -> Result<Option<Refusal>, Fault> {
+    if call.reference.is_none() {
+        return Ok(None);
+    }
+    match answer.text(REFERENCE)? {
+        Some("free") => Ok(None),
+        Some("busy") => Ok(Some(busy(None))),
+        Some("used") => {
+            let kind = answer.text(REFERENCE + 1)?;
+            let pointer = kind.zip(answer.text(REFERENCE + 2)?);
+            let pointer = pointer.map(|(kind, id)| Pointer { kind: kind.into(), id: id.into() });
+            let used_at = row::count(answer, REFERENCE + 3)?.map(Timestamp::from_micros);
+            Ok(Some(Refusal::ReferenceExists { pointer, used_at }))
+        }
+        _ => Err(no_answer().into()),
     }
 }
 

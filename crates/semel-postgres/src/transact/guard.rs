@@ -147,6 +147,10 @@ pub(crate) struct Ending<T: Tx> {
 
 impl<T: Tx> Ending<T> {
     pub(super) async fn write(&mut self) -> Result<(), Fault> {
+        if let Some(values) = self.last.reference() {
+            let text = (*self.transact.inner.statements.reference_use).into();
+            self.tx.ask(text, &values).await?;
+        }
         let text = text(&self.transact, self.prepared.as_ref(), &self.last);
         self.tx.ask(text, &self.last.values()).await.map(drop)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel::{
-    Call, Fence, Outcome, Record, State, StoreError, Token, codec,
+    Call, Fence, Outcome, Record, Reference, State, StoreError, Token, codec,
     decide::{self, Finish, FinishKind, Grant, Settle},
     store::finish_within_bounds,
 };
@@ -19,6 +19,8 @@ pub(crate) struct Held {
     mark: String,
     replay_for: Duration,
     remember_for: Duration,
+    reference: Option<Reference>,
+    reference_for: Option<Duration>,
 }
 
 /// The record that a completion writes.
@@ -39,7 +41,8 @@ impl Held {
     ) -> Self {
         let replay_for = call.policy.replay_for;
         let remember_for = call.policy.remember_for.max(replay_for);
-        Self { seen, granted, grant, mark, replay_for, remember_for }
+        let (reference, reference_for) = (call.reference.clone(), call.reference_for);
+        Self { seen, granted, grant, mark, replay_for, remember_for, reference, reference_for }
     }
 
     /// Makes what the completion writes. The instants of its end are the server's.
@@ -67,6 +70,25 @@ impl Final {
     /// Whether it replaces a record that the claim saw.
     pub(super) const fn replaces(&self) -> bool {
         self.held.seen.is_some()
+    }
+
+    /// The parameters of the statement that keeps the business reference, if one was named: what ended
+    /// in failure did not use it.
+    pub(super) fn reference(&self) -> Option<[Value<'_>; 8]> {
+        let Self { held, record, .. } = self;
+        let reference = held.reference.as_ref().filter(|_| record.state == State::Done)?;
+        let scope = &record.id.scope;
+        let pointer = record.pointer.as_ref();
+        Some([
+            Value::Text(Some(scope.tenant.as_str())),
+            Value::Text(Some(scope.operation.as_str())),
+            Value::Text(Some(reference.as_str())),
+            Value::Text(Some(record.id.key.as_str())),
+            Value::Bytes(Some(row::facet(&record.id))),
+            Value::Text(pointer.map(|pointer| &*pointer.kind)),
+            Value::Text(pointer.map(|pointer| &*pointer.id)),
+            Value::Bigint(held.reference_for.map(row::span)),
+        ])
     }
 
     /// The parameters of the statement that writes it.

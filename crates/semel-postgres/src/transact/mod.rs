@@ -24,7 +24,6 @@ use semel::{
 
 use self::{
     claim::{Asked, Decided, Lock},
-    tx::Text,
     wait::ByStore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -217,7 +216,7 @@ impl Transact {
     ) -> Result<Atomic<T>, StoreError> {
         let asked = Asked::new(self, call, self.token())?;
         tx.admit()?;
-        let answer = tx.ask(self.claim_text(prepared), &asked.values()).await;
+        let answer = tx.ask(asked.text(self, prepared), &asked.values()).await;
         match self.met(tx, asked, answer, prepared).await {
             Ok(atomic) => Ok(atomic),
             Err(fault) if fault.undone() => Ok(Atomic::Retry(fault.into())),
@@ -233,11 +232,6 @@ impl Transact {
 
     fn token(&self) -> Token {
         Token::from_bytes(self.inner.entropy.bytes())
-    }
-
-    fn claim_text<'a>(&'a self, prepared: Option<&'a Prepared>) -> Text<'a> {
-        let prepared = prepared.map(|prepared| &prepared.claim);
-        Text { text: &self.inner.statements.transact_claim, prepared, keep: self.inner.keep }
     }
 
     /// Does what the answer to a claim says.

@@ -64,9 +64,7 @@ async fn open<L: Lent>(
     transact: &Transact,
     asked: &Asked<'_>,
 ) -> Result<Opened<Started<L>>, Fault> {
-    let (begin, claim) =
-        (transact.inner.isolation.begin(), &transact.inner.statements.transact_claim);
-    let (tx, answer) = Started::begin(lent, home, begin, claim, &asked.values()).await?;
+    let (tx, answer) = Started::begin(lent, home, transact, asked).await?;
     let prepared = tx.prepared().cloned();
     Ok(Opened { tx, answer, prepared })
 }

@@ -80,7 +80,7 @@ impl Source for PgPool {
             StoreError::new(StoreErrorKind::Busy, "no connection could be had").with_source(error)
         };
         let mut tx = begun.await.map_err(ended)??;
-        let answer = tx.ask(transact.claim_text(None), &asked.values()).await;
+        let answer = tx.ask(asked.text(transact, None), &asked.values()).await;
         Ok(Opened { tx, answer, prepared: None })
     }
 

@@ -14,7 +14,8 @@ use semel::StoreError;
 use tokio_postgres::{Client, Row};
 
 use super::{
-    Guard, Prepared,
+    Guard, Prepared, Transact,
+    claim::Asked,
     guard::{Ending, text},
     tokio_postgres::ask,
     tx::{Carry, Text},
@@ -103,21 +104,20 @@ impl<L: Lent> std::fmt::Debug for Started<L> {
 }
 
 impl<L: Lent> Started<L> {
-    /// Begins a transaction, and asks the first statement in the same round trip.
+    /// Begins a transaction and claims in it, in one round trip.
     pub(super) async fn begin(
         lent: L,
         home: &Home<L>,
-        begin: &str,
-        first: &str,
-        values: &[Value<'_>],
+        transact: &Transact,
+        asked: &Asked<'_>,
     ) -> Result<(Self, Result<Option<Row>, Fault>), Fault> {
         // From here on a dropped future rolls back whatever of it was sent.
         let home = Home(Arc::clone(&home.0));
         let started = Self { lent: Some(lent), home, ended: false };
-        let prepared = started.prepared().map(|made| &made.claim);
-        let first = Text { prepared, ..first.into() };
         let client = started.client();
-        let (begun, answer) = join(client.batch_execute(begin), ask(client, first, values)).await;
+        let begin = client.batch_execute(transact.inner.isolation.begin());
+        let (claim, values) = (asked.text(transact, started.prepared()), asked.values());
+        let (begun, answer) = join(begin, ask(client, claim, &values)).await;
         begun?;
         Ok((started, answer.map_err(Fault::from)))
     }
@@ -181,8 +181,16 @@ impl<L: Lent> Ending<Started<L>> {
         let values = self.last.values();
         let text = text(&self.transact, self.prepared.as_ref(), &self.last);
         let client = self.tx.client();
-        let (written, committed) =
-            join(ask(client, text, &values), client.batch_execute("COMMIT")).await;
+        let write = async {
+            if let Some(reference) = self.last.reference() {
+                let refers = (*self.transact.inner.statements.reference_use).into();
+                let (used, written) =
+                    join(ask(client, refers, &reference), ask(client, text, &values)).await;
+                return used.and(written);
+            }
+            ask(client, text, &values).await
+        };
+        let (written, committed) = join(write, client.batch_execute("COMMIT")).await;
         self.tx.ended = committed.is_ok();
         (written.map(drop).map_err(Fault::from), committed.map_err(Fault::from))
     }

@@ -404,3 +404,13 @@ fn of_8_threads_with_one_key_one_pays() {
     let paid: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
     assert_eq!((paid, shop.payments()), (1, 1));
 }
+
+#[tokio::test]
+async fn a_business_reference_is_refused_and_not_ignored() {
+    let mut shop = Shop::new();
+    let transact = shop.store.transact();
+    let named = call("k").reference(semel::Reference::new("order-7").unwrap());
+    let error = transact.claim(shop.immediate(), &named).unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Invalid);
+    assert!(error.to_string().contains("reference"), "{error}");
+}

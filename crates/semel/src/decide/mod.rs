@@ -56,6 +56,13 @@ pub enum Refusal {
     },
     /// The same key was used with other content.
     Mismatch,
+    /// The business reference was used before, by another intent.
+    ReferenceExists {
+        /// Where the resource lives that was made then.
+        pointer: Option<Pointer>,
+        /// When it was used.
+        used_at: Option<Timestamp>,
+    },
     /// The holder is gone and nobody can say whether the effect happened.
     Unknown {
         /// When the lost holder's claim was granted.
@@ -74,6 +81,7 @@ impl Refusal {
             Self::InProgress { .. } => "in-progress",
             Self::Incomparable { .. } => "incomparable",
             Self::Mismatch => "mismatch",
+            Self::ReferenceExists { .. } => "reference-exists",
             Self::Unknown { .. } => "unknown",
         }
     }

@@ -15,8 +15,8 @@ use crate::{
     decide::{Ask, Grant, Refusal},
     error::{Error, StoreError, StoreErrorKind},
     fingerprint::{Fingerprint, PlanId},
-    key::IntentId,
-    policy::Policy,
+    key::{IntentId, Reference},
+    policy::{Policy, PolicyError},
     record::{Record, Token},
     store::{ClaimAnswer, Claimed, Reading},
     telemetry::count,
@@ -38,13 +38,40 @@ pub struct Call {
     pub claimed_by: Option<Box<str>>,
     /// What holds for the operation.
     pub policy: Arc<Policy>,
+    /// What the business calls the intent, if it may be used but once in its scope.
+    pub reference: Option<Reference>,
+    /// For how long the reference may not be used again; `None` for ever.
+    pub reference_for: Option<Duration>,
 }
 
 impl Call {
     /// Makes a call under a policy.
     #[must_use]
     pub const fn new(id: IntentId, fingerprint: Fingerprint, policy: Arc<Policy>) -> Self {
-        Self { id, fingerprint, by_plan: None, claimed_by: None, policy }
+        Self {
+            id,
+            fingerprint,
+            by_plan: None,
+            claimed_by: None,
+            policy,
+            reference: None,
+            reference_for: None,
+        }
+    }
+
+    /// Names a business reference that may be used but once in the intent's scope, under whichever key,
+    /// for ever. Only claims inside a transaction of PostgreSQL keep one; all others refuse the call.
+    #[must_use]
+    pub fn reference(mut self, reference: Reference) -> Self {
+        self.reference = Some(reference);
+        self
+    }
+
+    /// Sets for how long the reference may not be used again; the default is for ever.
+    #[must_use]
+    pub const fn reference_for(mut self, span: Duration) -> Self {
+        self.reference_for = Some(span);
+        self
     }
 }
 
@@ -84,6 +111,9 @@ impl Engine {
     pub async fn begin(&self, call: Call) -> Result<Begun, Error> {
         call.policy.check()?;
         call.policy.check_store(&self.capabilities())?;
+        if call.reference.is_some() {
+            return Err(PolicyError::Reference.into());
+        }
         let wait_until = self.now().after(call.policy.wait);
         let mut older = Vec::new();
         let mut place: Option<Place> = None;
@@ -151,7 +181,8 @@ impl Engine {
         let counters = &self.inner.counters;
         count(match &refusal {
             Refusal::Forgotten { .. } => &counters.forgotten,
-            Refusal::InProgress { .. } => &counters.in_progress,
+            // Where a reference is kept, the engine is not.
+            Refusal::InProgress { .. } | Refusal::ReferenceExists { .. } => &counters.in_progress,
             Refusal::Incomparable { .. } | Refusal::Mismatch => &counters.mismatches,
             Refusal::Unknown { .. } => &counters.unknown,
         });

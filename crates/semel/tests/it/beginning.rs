@@ -8,7 +8,7 @@ use std::{
 };
 
 use semel::{
-    Error, Fingerprint, Phase, Policy, Refusal, State, StoreErrorKind, decide::OnLost,
+    Error, Fingerprint, Phase, Policy, Reference, Refusal, State, StoreErrorKind, decide::OnLost,
     fingerprint::PlanId,
 };
 use semel_testkit::{Fault, Gate, Verb};
@@ -274,4 +274,14 @@ async fn a_store_that_hangs_does_not_hang_an_operator() {
     });
     world.clock.run(Duration::from_secs(10)).await;
     assert_eq!(ended(status).await.unwrap_err().code(), "store-unavailable");
+}
+
+/// Only a transaction can keep a reference; to ignore it would be worse than to refuse it.
+#[tokio::test]
+async fn a_leased_claim_refuses_a_business_reference() {
+    let world = World::new();
+    let named = call("k", policy(OnLost::Hold)).reference(Reference::new("order-7").unwrap());
+    let error = world.engine.begin(named).await.unwrap_err();
+    assert_eq!(error.code(), "policy-reference");
+    assert_eq!(world.store.calls(Verb::Claim), 0);
 }

@@ -5,6 +5,7 @@ mod guard;
 mod isolation;
 mod misuse;
 mod pool;
+mod reference;
 mod run;
 pub(crate) mod shop;
 mod waiting;

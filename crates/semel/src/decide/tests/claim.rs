@@ -107,7 +107,9 @@ fn word(decision: &Decision) -> &'static str {
         Decision::Stale => "stale",
         Decision::TooLate => "late",
         Decision::Yours => "yours",
-        Decision::Lose(_) | Decision::RefuseAndRewind(_) => "a refusal that does not belong",
+        Decision::Lose(_)
+        | Decision::Refuse(Refusal::ReferenceExists { .. })
+        | Decision::RefuseAndRewind(_) => "a refusal that does not belong",
     }
 }
 

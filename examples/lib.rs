@@ -12,6 +12,9 @@ mod pages {
     #[doc = include_str!("../docs/guides/axum.md")]
     struct Axum;
 
+    #[doc = include_str!("../docs/guides/bridged.md")]
+    struct Bridged;
+
     #[doc = include_str!("../docs/guides/plain-functions.md")]
     struct PlainFunctions;
 

@@ -106,7 +106,10 @@ fn body(code: &str, start: usize) -> Option<std::ops::Range<usize>> {
 /// A file says first what it is.
 pub(super) fn module_doc(tree: &Tree) -> Vec<Finding> {
     let says = "a file begins by saying what it is: `//! …`";
-    let silent = tree.rust().filter(|(file, _)| !file.text.starts_with("//! "));
+    // Long prose is a page of its own that is compiled in.
+    let begins = ["//! ", "#![doc = include_str!("];
+    let silent =
+        tree.rust().filter(|(file, _)| !begins.iter().any(|begin| file.text.starts_with(begin)));
     silent.map(|(file, _)| Finding::new(&file.path, 1, says)).collect()
 }
 
@@ -163,7 +166,8 @@ mod tests {
 
     #[test]
     fn a_file_that_does_not_say_what_it_is_is_found() {
-        let files = [("a.rs", "//! A.\n"), ("b.rs", "use a;\n")];
+        let page = "#![doc = include_str!(\"../docs/c.md\")]\n";
+        let files = [("a.rs", "//! A.\n"), ("b.rs", "use a;\n"), ("c.rs", page)];
         assert_eq!(places(module_doc, &files), ["b.rs:1"]);
     }
 

@@ -120,7 +120,6 @@ async fn book<L: Lent>(
 #[tokio::test]
 async fn a_transaction_on_an_isolated_primary_is_neither_acknowledged_nor_replayed() {
     let pair = Pair::start(Major::V18).await;
-    pair.old.run_sql("CREATE TABLE ledger (what text)").await;
     let transact = Transact::loader().load(&connect(&pair.old).await).await.unwrap();
     pair.isolate_and_promote().await;
     let intent = call("k");

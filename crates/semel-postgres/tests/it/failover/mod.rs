@@ -1,4 +1,9 @@
 //! The primary dies, is cut off, or comes back: what was acknowledged stays, and nothing is done twice.
 
+mod callers;
+mod cluster;
+mod crowd;
 mod isolated;
+mod killed;
 mod pair;
+mod verdict;

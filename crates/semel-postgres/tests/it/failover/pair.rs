@@ -14,10 +14,11 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Starts both, with a schema without records.
+    /// Starts both, with a schema without records and an empty ledger.
     pub(super) async fn start(major: Major) -> Self {
         let old = Postgres::start(major).await;
         PostgresStore::migrate(&PostgresStore::builder(old.url())).await.unwrap();
+        old.run_sql("CREATE TABLE ledger (key text NOT NULL)").await;
         let line = TcpProxy::start(old.address()).await;
         let new = old.standby_through("b", line.address()).await;
         old.commits_wait_for("b").await;

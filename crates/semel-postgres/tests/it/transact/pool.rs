@@ -24,6 +24,12 @@ impl Pool {
         let places = Arc::new(Semaphore::new(connections));
         Self { url: url.to_owned(), idle: Arc::default(), places }
     }
+
+    pub(crate) async fn connect(url: &str) -> Result<Client, tokio_postgres::Error> {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
 }
 
 impl Lend for Pool {
@@ -35,11 +41,7 @@ impl Lend for Pool {
         let idle = std::iter::from_fn(|| self.idle.lock().unwrap().pop());
         let client = match { idle }.find(|client| !client.is_closed()) {
             Some(client) => client,
-            None => {
-                let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await?;
-                tokio::spawn(connection);
-                client
-            }
+            None => Self::connect(&self.url).await?,
         };
         Ok(Object { client: Some(client), idle: Arc::clone(&self.idle), _place: place })
     }

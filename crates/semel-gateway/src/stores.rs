@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use semel::{
-    Store, StoreError, StoreErrorKind,
+    Store, StoreError, StoreErrorKind, Timestamp,
     store::{
         capability::{Bridge, Inspect, Sweep},
         memory::MemoryStore,
@@ -171,6 +171,38 @@ pub async fn migrate(settings: &StoreSettings) -> Result<Schema, StoreError> {
             Ok(migrated(found, SqliteStore::schema_current()))
         }
     }
+}
+
+/// A transaction that was prepared and neither committed nor rolled back: what it holds is in progress.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Prepared {
+    /// Its name: what `COMMIT PREPARED` and `ROLLBACK PREPARED` take.
+    pub name: Box<str>,
+    /// The role that prepared it.
+    pub owner: Box<str>,
+    /// When it was prepared.
+    pub at: Timestamp,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// Lists prepared transactions that can hold keys, oldest first; none where a store knows no such thing.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do.
+pub async fn prepared(settings: &StoreSettings) -> Result<Vec<Prepared>, StoreError> {
+    let StoreUrl::Postgres(url) = &settings.url else { return Ok(Vec::new()) };
+    let store = postgres(url, &settings.postgres).connections(1).migrate(false).open().await?;
+    let now = store.read(Vec::new()).await?.now;
+    let listed = store.prepared_transactions().await?;
+    let told = listed.into_iter().map(|one| Prepared {
+        name: one.name,
+        owner: one.owner,
+        at: one.prepared_at,
+        now,
+    });
+    Ok(told.collect())
 }
 
 /// Makes the roles of a store, and grants each the least that it needs.

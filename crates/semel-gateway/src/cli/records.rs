@@ -3,6 +3,7 @@
 mod change;
 mod list;
 mod outcome;
+mod prepared;
 mod target;
 mod view;
 
@@ -32,6 +33,7 @@ enum Verb {
     Show(list::Show),
     Counts(list::CountsArgs),
     Audit(list::Audit),
+    Prepared(prepared::PreparedArgs),
     Lapse(change::Lapse),
     Resolve(change::Resolve),
     Release(change::Release),
@@ -47,6 +49,7 @@ impl RecordsArgs {
             Verb::Audit(audit) => audit.run(&desk).await,
             Verb::Lapse(lapse) => lapse.run(&desk).await,
             Verb::Resolve(resolve) => resolve.run(&desk).await,
+            Verb::Prepared(prepared) => prepared.run(&desk).await,
             Verb::Release(release) => release.run(&desk).await,
         }
     }

@@ -137,6 +137,32 @@ async fn a_success_without_completion_is_loud() {
     assert_eq!(gateway.metric("semel_bridge_breaches_total").await, 1);
 }
 
+/// A trusted application may say more than its status; what anybody else says counts for nothing.
+#[tokio::test]
+async fn a_trusted_application_may_say_more_than_its_status() {
+    for (trusted, status, effect, next) in [
+        (true, 200, "none", "its own answer"),
+        (true, 500, "unknown", "unknown"),
+        (true, 402, "final", "its own answer"),
+        (false, 200, "none", "unknown"),
+        (false, 500, "unknown", "its own answer"),
+    ] {
+        let said = answer(status, &[("semel-effect", effect)], "its own answer");
+        let upstream = Upstream::saying(said).await;
+        let mut settings = bridged(&upstream.url(), OnLost::Hold);
+        settings.upstreams[0].trusted = trusted;
+        let operation = settings.operations[0].operation.clone().trust_effect_header(trusted);
+        settings.operations[0].operation = operation;
+        let gateway = before(&settings, Arc::default()).await;
+        gateway.pay("k").await;
+        let again = gateway.pay("k").await;
+        let told = if again.code().is_empty() { again.text().to_owned() } else { again.code() };
+        assert_eq!(told, next, "{trusted} {status} {effect}");
+        let replays = trusted && effect == "final";
+        assert_eq!(again.header("idempotent-replayed").is_some(), replays, "{effect}");
+    }
+}
+
 /// A permit goes to a bridged upstream for a bridged operation alone, and comes from nobody else.
 #[tokio::test]
 async fn a_permit_goes_where_it_belongs_alone() {

@@ -63,7 +63,12 @@ impl Place {
 
     /// The same place, as another role sees it.
     fn as_role(&self, role: &str) -> Self {
-        Self { url: self.url.replace("postgres@", &format!("{role}@")), ..self.clone() }
+        self.at(&self.url.replace("postgres@", &format!("{role}@")))
+    }
+
+    /// The same place, by another way.
+    fn at(&self, url: &str) -> Self {
+        Self { url: url.to_owned(), ..self.clone() }
     }
 
     fn settings(&self) -> StoreSettings {

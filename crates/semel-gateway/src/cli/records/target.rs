@@ -8,6 +8,7 @@ use crate::{
     cli::{exit::Failure, store::StoreArgs},
     config::{Config, TenantFrom},
     records::{Found, Records, Seen},
+    settings::StoreSettings,
     stores,
 };
 
@@ -18,6 +19,7 @@ const SINGLE_TENANT: &str = "single";
 pub(super) struct Desk {
     pub(super) records: Records,
     pub(super) json: bool,
+    pub(super) store: StoreSettings,
     config: Option<Config>,
 }
 
@@ -25,7 +27,7 @@ impl Desk {
     pub(super) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
         let (store, config) = store.read()?;
         let opened = stores::open_existing(&store).await?;
-        Ok(Self { records: Records::new(opened.store, opened.inspect), json, config })
+        Ok(Self { records: Records::new(opened.store, opened.inspect), json, store, config })
     }
 
     /// Returns what holds for an operation; the defaults where no configuration knows it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_gateway::{Gateway, config::StoreUrl};
-use semel_testkit::servers::{Major, Postgres};
+use semel_testkit::servers::{Major, PgBouncer, Postgres};
 
 use super::{PAY, Place};
 use crate::{
@@ -107,6 +107,50 @@ async fn operators_settle_records_of_this_store() {
     let url = ["--store", &place.url, "--schema", &place.schema];
     let counts = run(place.path(), &[&["records", "counts"][..], &url].concat());
     assert_eq!(counts.code, 0, "{counts:?}");
+}
+
+/// A transaction that its coordinator prepared and forgot is told of, and holds nobody up but its own key.
+#[tokio::test]
+async fn a_forgotten_prepared_transaction_is_told_of() {
+    let place = Place::new().await;
+    let store = ["--store", &place.url, "--schema", &place.schema];
+    let list =
+        |more: &[&str]| run(place.path(), &[&["records"], more, &["prepared"], &store].concat());
+    let client = place.connect().await;
+    let forget = format!(
+        "BEGIN; SELECT pg_advisory_xact_lock(semel.lock_hash('single', 'pay', 'k', ''));
+         PREPARE TRANSACTION 'forgotten_{}'",
+        place.schema
+    );
+    client.batch_execute(&place.sql(&forget)).await.unwrap();
+    let told = list(&[]);
+    let name = format!("forgotten_{}", place.schema);
+    assert!(told.out.contains(&name) && told.out.contains("ago"), "{told:?}");
+    let told = list(&["--json"]).json();
+    let listed = told["prepared"].as_array().unwrap();
+    assert!(listed.iter().any(|one| one["name"] == *name && one["owner"] == "postgres"), "{told}");
+    client.batch_execute(&format!("ROLLBACK PREPARED '{name}'")).await.unwrap();
+    assert!(!list(&[]).out.contains(&name));
+}
+
+/// Behind a pooler in transaction mode, with fewer connections than a gateway has, nothing differs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateways_behind_a_pooler_run_each_intent_once() {
+    let (direct, upstream) = (Place::new().await, Upstream::counting().await);
+    let pooler = PgBouncer::start(direct.server, 2).await;
+    let place = direct.at(&pooler.url_of("postgres"));
+    place.configure(&upstream, false, PAY);
+    let (one, two) = (place.serve().await, place.serve().await);
+    let mut asked = tokio::task::JoinSet::new();
+    for number in 0..30 {
+        for address in [one.address, two.address] {
+            asked.spawn(async move { pay(address, &format!("pooled-{number}")).await });
+        }
+    }
+    for got in asked.join_all().await {
+        assert_eq!(got.status(), 201, "{got:?}");
+    }
+    assert_eq!(upstream.seen.effects().values().copied().collect::<Vec<_>>(), [1; 30]);
 }
 
 /// No password and no permit stands in anything that is printed, answered or logged.

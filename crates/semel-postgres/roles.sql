@@ -20,6 +20,9 @@ $roles$;
 
 GRANT USAGE ON SCHEMA "semel" TO semel_app, semel_reader, semel_store;
 
+-- PostgreSQL lets everybody call what a migration has made since.
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA "semel" FROM PUBLIC;
+
 -- Applications of any language, which hold an intent inside their own transaction.
 GRANT EXECUTE ON FUNCTION
     semel.claim,

@@ -10,6 +10,8 @@ use crate::{
 
 /// Makes somebody who logs in with a role, and returns the URL by which they do.
 async fn somebody(fixture: &Fixture, role: &str) -> String {
+    let later = "CREATE FUNCTION semel.later() RETURNS int LANGUAGE sql AS 'SELECT 1'";
+    fixture.connect().await.batch_execute(&fixture.sql(later)).await.unwrap();
     PostgresStore::grant_roles(&fixture.builder()).await.unwrap();
     PostgresStore::grant_roles(&fixture.builder()).await.expect("again, it changes nothing");
     let name = name_of(role, fixture);
@@ -65,6 +67,11 @@ async fn an_application_calls_the_functions_and_sees_no_table() {
             assert_eq!(app.err(refused).await, "42501", "{refused}");
         }
         assert_eq!(app.payments().await, "1");
+        let may_call = "SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc AS p
+            WHERE p.pronamespace = trim(trailing '.' FROM 'semel.')::regnamespace
+                AND has_function_privilege(p.oid, 'EXECUTE')";
+        let named = "claim complete fail release renew schema_version status";
+        assert_eq!(app.cell(may_call).await, named);
     }
 }
 

@@ -38,6 +38,7 @@ pub struct PostgresBuilder {
 pub(crate) struct Settings {
     pub(crate) answer_wait: Duration,
     pub(crate) audit_max: u32,
+    pub(crate) batch_max: usize,
     pub(crate) body_max: usize,
     pub(crate) connections: usize,
     pub(crate) prepared: bool,
@@ -67,6 +68,7 @@ impl PostgresBuilder {
             settings: Settings {
                 answer_wait: Duration::from_secs(10),
                 audit_max: 100_000,
+                batch_max: 128,
                 body_max: 16 * 1024 * 1024,
                 connections: 6,
                 prepared: false,
@@ -94,6 +96,13 @@ impl PostgresBuilder {
     /// against; as `sslrootcert` in the URL.
     pub fn authority(mut self, file: impl Into<PathBuf>) -> Self {
         self.authority = Some(file.into());
+        self
+    }
+
+    /// Sets how many verbs share one statement at most: each takes a lock of the server's shared
+    /// table. 128 by default.
+    pub const fn batch_max(mut self, verbs: usize) -> Self {
+        self.settings.batch_max = verbs;
         self
     }
 
@@ -156,8 +165,11 @@ impl PostgresBuilder {
     /// only be read, and a schema that is missing or of another version.
     pub async fn open(self) -> Result<PostgresStore, StoreError> {
         let settings = self.settings;
-        if settings.connections == 0 || settings.queue_max == 0 || settings.answer_wait.is_zero() {
-            return Err(invalid("connections, queue_max and answer_wait must be at least 1"));
+        let counts = [settings.batch_max, settings.connections, settings.queue_max];
+        if counts.contains(&0) || settings.answer_wait.is_zero() {
+            return Err(invalid(
+                "answer_wait, batch_max, connections and queue_max must be at least 1",
+            ));
         }
         let mut opened = self.connected().await?;
         if self.migrate {

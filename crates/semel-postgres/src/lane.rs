@@ -20,9 +20,7 @@ use crate::{
     verb::{Answered, Busy, Verb},
 };
 
-/// How much one batch may hold: each row takes a lock of the server's shared table, and each byte its
-/// memory.
-const ROWS_MAX: usize = 128;
+/// How many bytes one batch may hold: the server has them in memory at once.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The pause after which a name is asked for again whose lock was taken, doubled each time, and how
@@ -40,6 +38,7 @@ struct Queue<V: Verb> {
     inner: Mutex<Inner<V>>,
     woken: Notify,
     tasks: TaskTracker,
+    batch_max: usize,
     waiting_max: usize,
 }
 
@@ -62,6 +61,7 @@ impl<V: Verb> Lane<V> {
                 inner: Mutex::new(Inner { waiting: VecDeque::new(), closed: false }),
                 woken: Notify::new(),
                 tasks: tasks.clone(),
+                batch_max: links.settings.batch_max,
                 waiting_max: links.settings.queue_max,
             });
             tasks.spawn(serve(Arc::clone(&queue), Arc::clone(links)));
@@ -175,7 +175,7 @@ impl<V: Verb> Queue<V> {
         let (mut rows, mut bytes) = (0, 0);
         while let Some(item) = inner.waiting.pop_front() {
             let size = item.verb.size();
-            if !taken.is_empty() && (rows + size.0 > ROWS_MAX || bytes + size.1 > BYTES_MAX) {
+            if !taken.is_empty() && (rows + size.0 > self.batch_max || bytes + size.1 > BYTES_MAX) {
                 left.push(item);
                 break;
             }

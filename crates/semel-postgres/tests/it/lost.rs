@@ -46,8 +46,8 @@ impl Bench {
 }
 
 /// What stands in the statements of each verb, and nowhere else.
-const CLAIM: &str = "not_after_us";
-const COMPLETE: &str = "remember_us";
+const CLAIM: &str = "claim_leases";
+const COMPLETE: &str = "complete_leases";
 const RENEW: &str = "renew_leases";
 const LOCK: &str = "FROM unnest($1::bigint[])";
 /// The end of the text tells it from READ COMMITTED.

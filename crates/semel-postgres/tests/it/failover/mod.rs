@@ -1,9 +1,11 @@
 //! The primary dies, is cut off, or comes back: what was acknowledged stays, and nothing is done twice.
 
 mod callers;
+mod clock;
 mod cluster;
 mod crowd;
 mod isolated;
 mod killed;
 mod pair;
+mod restarted;
 mod verdict;

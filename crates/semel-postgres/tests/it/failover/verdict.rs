@@ -12,18 +12,32 @@ use semel_testkit::{
     servers::Postgres,
 };
 
-use super::crowd::Crowd;
+use super::{callers::Leased, crowd::Crowd};
 use crate::words::{actor, token};
 
 /// The rows of each key.
-pub(super) async fn ledger(primary: &Postgres) -> HashMap<String, usize> {
+async fn ledger(primary: &Postgres) -> HashMap<String, usize> {
     let rows = primary.run_sql("SELECT key, count(*) FROM ledger GROUP BY key").await;
     let rows = rows.lines().map(|row| row.split_once('|').expect("two columns"));
     rows.map(|(key, count)| (key.to_owned(), count.parse().unwrap())).collect()
 }
 
+impl Crowd {
+    /// Has the intents resolved of which nobody can say, and asks for them again. Says how many there
+    /// were.
+    pub(super) async fn resolve_unknown(&self, leased: &Leased, primary: &Postgres) -> usize {
+        let unknown = self.take_unknown();
+        resolve(&leased.engine, &unknown, primary).await;
+        for id in &unknown {
+            self.settle(leased, id, 0).await;
+        }
+        assert_eq!(self.take_unknown(), [], "what was resolved is definite");
+        unknown.len()
+    }
+}
+
 /// Says of each unknown intent what the ledger says: an operator's work.
-pub(super) async fn resolve(engine: &Engine, unknown: &[IntentId], primary: &Postgres) {
+async fn resolve(engine: &Engine, unknown: &[IntentId], primary: &Postgres) {
     let ledger = ledger(primary).await;
     for id in unknown {
         let record = engine.status(id.clone()).await.unwrap().record.unwrap();

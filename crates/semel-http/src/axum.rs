@@ -36,7 +36,8 @@ use crate::{
 };
 
 /// The intent that a request runs, for its handler. A replay never reaches a handler: whoever holds
-/// this is the one that runs.
+/// this is the one that runs. For a bridged operation the handler ends the run by itself, in its own
+/// transaction, by the permit of `held`.
 ///
 /// Take an `Option<Intent>` where the key is optional or the operation runs while the store is away.
 #[derive(Clone, Debug)]

@@ -65,6 +65,13 @@ const NEVER_KEPT: &[&str] = &[
     wire::IDEMPOTENT_REPLAYED,
 ];
 
+/// Says whether a kept header must not be sent again: an application that stores its outcome by itself
+/// may have kept what is true of one message alone. The length of a body that is not there may be.
+pub(crate) fn is_never_sent(name: &HeaderName) -> bool {
+    *name != CONTENT_LENGTH
+        && (NEVER_KEPT.contains(&name.as_str()) || name.as_str().starts_with(wire::SEMEL_PREFIX))
+}
+
 /// The name of the intent that a request runs, in the extensions of the request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct IntentName(pub IntentId);

@@ -18,7 +18,7 @@ use semel::{
 
 use crate::{
     answer::Answer,
-    capture::is_bodiless,
+    capture::{is_bodiless, is_never_sent},
     coding::Codings,
     header,
     problem::{Code, Problem},
@@ -70,7 +70,7 @@ fn is_kept(outcome: &Outcome) -> bool {
 
 /// Makes the answer of an outcome, without a mark.
 pub(crate) fn of_outcome(outcome: &Outcome, asking: Asking<'_>) -> Response<Body> {
-    let status = StatusCode::from_u16(outcome.status).ok();
+    let status = StatusCode::from_u16(outcome.status).ok().filter(|s| !s.is_informational());
     let (Some(status), Kept::Kept(bytes)) = (status, &outcome.body) else {
         let problem = not_kept(outcome.pointer.as_ref());
         return problem.member("kept_status", outcome.status).into_response();
@@ -81,7 +81,9 @@ pub(crate) fn of_outcome(outcome: &Outcome, asking: Asking<'_>) -> Response<Body
     for header in &outcome.headers {
         let name = HeaderName::from_bytes(header.name.as_bytes());
         let value = HeaderValue::from_maybe_shared(header.value.clone());
-        if let (Ok(name), Ok(value)) = (name, value) {
+        if let (Ok(name), Ok(value)) = (name, value)
+            && !is_never_sent(&name)
+        {
             headers.append(name, value);
         }
     }

@@ -53,12 +53,15 @@ impl Place {
 
     /// Makes the schema, and beside it the table of an application.
     async fn new() -> Self {
-        let place = Self::bare().await;
-        stores::migrate(&place.settings()).await.unwrap();
+        Self::bare().await.made().await
+    }
+
+    async fn made(self) -> Self {
+        stores::migrate(&self.settings()).await.unwrap();
         let table = "CREATE TABLE semel.payment (id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, \
                      key text NOT NULL)";
-        place.connect().await.batch_execute(&place.sql(table)).await.unwrap();
-        place
+        self.connect().await.batch_execute(&self.sql(table)).await.unwrap();
+        self
     }
 
     /// The same place, as another role sees it.

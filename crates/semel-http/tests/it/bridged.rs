@@ -204,6 +204,48 @@ async fn an_answer_without_a_kept_body_is_sent_once() {
     assert_eq!(first.code(), "outcome-not-kept");
 }
 
+/// What an application stores beside its answer cannot change what the message itself says.
+#[tokio::test]
+async fn a_stored_header_of_one_message_is_not_sent() {
+    let on = Application::new();
+    let memory = on.memory.clone();
+    let server = on
+        .setup(rerun())
+        .serve(move |_, request| {
+            let memory = memory.clone();
+            async move {
+                let outcome = [
+                    ("content-length", "3"),
+                    ("transfer-encoding", "chunked"),
+                    ("connection", "close, etag"),
+                    ("date", "then"),
+                    ("idempotent-replayed", "true"),
+                    ("semel-permit", "leaked"),
+                    ("etag", "\"7\""),
+                ]
+                .into_iter()
+                .fold(Outcome::new(201, "whole body"), |o, (name, value)| o.header(name, value));
+                let span = Duration::from_secs(60);
+                let finish = Finish {
+                    kind: FinishKind::Done,
+                    outcome: Some(outcome),
+                    reason: None,
+                    replay_for: span,
+                    remember_for: span,
+                };
+                memory.complete(permit(&request), finish).await.unwrap();
+                StatusCode::CREATED
+            }
+        })
+        .await;
+    let first = server.send(&pay()).await;
+    assert_eq!((first.text(), first.broken), ("whole body", false));
+    assert_eq!((first.header("semel-permit"), first.replayed()), (None, false));
+    assert_eq!((first.header("etag"), first.header("transfer-encoding")), (Some("\"7\""), None));
+    assert_ne!(first.header("date"), Some("then"));
+    server.send(&pay()).await.assert_replays(&first);
+}
+
 /// A handler that panics after its commit has done it, and one that panics before has not.
 #[tokio::test]
 async fn a_panic_after_the_commit_sends_what_was_stored() {

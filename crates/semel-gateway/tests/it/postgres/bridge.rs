@@ -6,7 +6,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use semel_testkit::Gate;
+use semel_testkit::{
+    Gate,
+    servers::{Major, Postgres},
+};
 use tokio::sync::mpsc;
 use tokio_postgres::{Client, Error};
 
@@ -94,6 +97,37 @@ async fn a_gateway_killed_after_the_commit_leaves_one_payment_and_its_replay() {
     let times = i64::try_from(TIMES).unwrap();
     assert_eq!((place.payments().await, replayed), ((times, times), TIMES));
     assert_eq!(upstream.seen.requests().len(), TIMES);
+}
+
+/// The server is killed between the application's commit and the gateway's look: the look is asked again
+/// until it is answered, and what was committed is what is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_killed_after_the_commit_is_asked_again() {
+    let mut server = Postgres::start(Major::V18).await;
+    let place = Place::bare().await.at(&server.url()).made().await;
+    let gate = Gate::shut();
+    let (till, at) = (place.clone(), Arc::clone(&gate));
+    let upstream = Upstream::new(move |message| {
+        let (place, gate) = (till.clone(), Arc::clone(&at));
+        async move {
+            let client = open(&place, &key(&message)).await;
+            complete(&place, &client, &message).await.unwrap();
+            client.batch_execute("COMMIT").await.unwrap();
+            gate.pass().await;
+            Deed::Write(answer(500, &[], "the database is away"))
+        }
+    })
+    .await;
+    place.configure(&upstream, true, &format!("{PAY}{BRIDGED}"));
+    let gateway = place.serve().await;
+    let mut first = paying(&gateway, "k").await;
+    gate.arrived(1).await;
+    server.kill();
+    gate.open();
+    server.restart().await;
+    assert!(!replays(&first.answer("POST").await.unwrap(), "k"), "what was committed");
+    assert!(replays(&pay(&gateway, "k").await, "k"));
+    assert_eq!((place.payments().await.0, upstream.seen.requests().len()), (1, 1));
 }
 
 /// C28: an application that is overtaken while its transaction is open cannot complete and cannot

@@ -134,7 +134,7 @@ impl Crowd {
     }
 }
 
-fn id(key: &str) -> IntentId {
+pub(super) fn id(key: &str) -> IntentId {
     let scope = Scope::new(Tenant::new("acme").unwrap(), Operation::new("pay").unwrap());
     scope.intent(Key::new(key).unwrap())
 }

@@ -4,6 +4,7 @@ mod callers;
 mod clock;
 mod cluster;
 mod crowd;
+mod cut;
 mod isolated;
 mod killed;
 mod pair;

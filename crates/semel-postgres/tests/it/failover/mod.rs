@@ -8,5 +8,6 @@ mod cut;
 mod isolated;
 mod killed;
 mod pair;
+mod promoted;
 mod restarted;
 mod verdict;

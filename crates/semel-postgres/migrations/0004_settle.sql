@@ -17,6 +17,10 @@ DECLARE
     lock bigint;
     marks text := coalesce(current_setting('semel_claim.marks', true), '');
 BEGIN
+    -- Whoever is told that it has ended must find it so, also after a crash.
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM semel.commits_durably();
+    END IF;
     checked := semel.check_name(tenant, operation, 'k', '');
     named := semel.read_permit(permit, tenant, operation);
     key := named.key;

@@ -24,13 +24,37 @@ LANGUAGE plpgsql VOLATILE
 SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_column
+DECLARE
+    seen bigint;
 BEGIN
     IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM semel.commits_durably();
     END IF;
+    -- What has a record is only read. The statement after this one reads anew: a record that came
+    -- between them is met by the insert.
     RETURN QUERY
-    WITH asked AS MATERIALIZED (
-        SELECT a.*
+    SELECT
+        a.nr, semel.now_us(), NULL::boolean, NULL::bigint,
+        s.state, s.token, s.fence, s.plan, s.digest, s.renewed_at_us, s.lease_us, s.takeovers,
+        s.compare, s.incarnation, s.created_at_us, s.claimed_at_us, s.settled_at_us, s.claimed_by,
+        s.reason, s.resolved_by, s.pointer_kind, s.pointer_id, s.replay_until_us,
+        s.remember_until_us, s.outcome
+    FROM unnest(of_tenants, of_operations, of_keys, of_facets)
+        WITH ORDINALITY AS a (tenant, operation, key, facet, nr)
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM semel.seen AS r
+        WHERE r.tenant = a.tenant AND r.operation = a.operation AND r.key = a.key
+            AND r.facet = a.facet
+        LIMIT 1
+    ) AS s;
+    GET DIAGNOSTICS seen = ROW_COUNT;
+    IF seen = cardinality(of_keys) THEN
+        RETURN;
+    END IF;
+    RETURN QUERY
+    WITH locked AS MATERIALIZED (
+        SELECT a.*, pg_try_advisory_xact_lock(a.lock) AS is_locked
         FROM unnest(
             of_tenants, of_operations, of_keys, of_facets, of_locks, of_tokens, of_plans,
             of_digests, for_us, until_us, by_whom
@@ -38,20 +62,11 @@ BEGIN
             tenant, operation, key, facet, lock, token, plan, digest, lease_us, not_after_us,
             claimed_by, nr
         )
-    ), seen AS MATERIALIZED (
-        SELECT a.nr, s.*, semel.now_us() AS now_us
-        FROM asked AS a
-        CROSS JOIN LATERAL (
-            SELECT *
-            FROM semel.seen AS r
+        WHERE seen = 0 OR NOT EXISTS (
+            SELECT FROM semel.record AS r
             WHERE r.tenant = a.tenant AND r.operation = a.operation AND r.key = a.key
                 AND r.facet = a.facet
-            LIMIT 1
-        ) AS s
-    ), locked AS MATERIALIZED (
-        SELECT a.*, pg_try_advisory_xact_lock(a.lock) AS is_locked
-        FROM asked AS a
-        WHERE NOT EXISTS (SELECT FROM seen AS s WHERE s.nr = a.nr)
+        )
     ), timed AS MATERIALIZED (
         SELECT l.*, semel.now_us() AS now_us FROM locked AS l
     ), inserted AS (
@@ -62,8 +77,7 @@ BEGIN
         SELECT
             t.tenant, t.operation, t.key, t.facet, 'running', t.token,
             greatest(m.floor + 1, t.now_us), t.plan, t.digest, t.now_us, t.lease_us, t.now_us,
-            t.now_us, t.claimed_by,
-            9223372036854775807, 9223372036854775807
+            t.now_us, t.claimed_by, 9223372036854775807, 9223372036854775807
         FROM timed AS t
         CROSS JOIN semel.meta AS m
         WHERE m.one AND t.is_locked AND t.now_us <= t.not_after_us AND m.oldest <= of_version
@@ -71,15 +85,13 @@ BEGIN
         RETURNING tenant, operation, key, facet, fence
     )
     SELECT
-        a.nr, coalesce(s.now_us, t.now_us), t.is_locked, i.fence,
-        s.state, s.token, s.fence, s.plan, s.digest, s.renewed_at_us, s.lease_us, s.takeovers,
-        s.compare, s.incarnation, s.created_at_us, s.claimed_at_us, s.settled_at_us, s.claimed_by,
-        s.reason, s.resolved_by, s.pointer_kind, s.pointer_id, s.replay_until_us, s.remember_until_us, s.outcome
-    FROM asked AS a
-    LEFT JOIN seen AS s ON s.nr = a.nr
-    LEFT JOIN timed AS t ON t.nr = a.nr
+        t.nr, t.now_us, t.is_locked, i.fence,
+        NULL, NULL::bytea, NULL::bigint, NULL::bytea, NULL::bytea, NULL::bigint, NULL::bigint,
+        NULL::bigint, NULL::boolean, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL,
+        NULL, NULL::bytea, NULL, NULL, NULL::bigint, NULL::bigint, NULL::bytea
+    FROM timed AS t
     LEFT JOIN inserted AS i
-        ON i.tenant = a.tenant AND i.operation = a.operation AND i.key = a.key AND i.facet = a.facet;
+        ON i.tenant = t.tenant AND i.operation = t.operation AND i.key = t.key AND i.facet = t.facet;
 END
 $$;
 

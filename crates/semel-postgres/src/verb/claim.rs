@@ -37,8 +37,31 @@ impl Claim {
 
 /// What is known of a name when its claim is answered; later claims of the same batch meet it.
 struct Known {
-    record: Option<Record>,
     claimed: Claimed,
+    /// The record, unless it is in the answer.
+    record: Option<Record>,
+}
+
+impl Known {
+    const fn new(answer: ClaimAnswer, now: Timestamp, record: Option<Record>) -> Self {
+        Self { claimed: Claimed { answer, now }, record }
+    }
+
+    /// Answers a claim for which nothing is written; `None` if something must be.
+    fn settled(ask: &Ask, now: Timestamp, record: Record) -> Option<Self> {
+        let decision = decide::claim(Some(&record), ask, now);
+        if decision == Decision::Replay {
+            return Some(Self::new(ClaimAnswer::Replay(Box::new(record)), now, None));
+        }
+        Some(Self::new(unwritten(decision, Some(&record))?, now, Some(record)))
+    }
+
+    fn record(&self) -> Option<&Record> {
+        match &self.claimed.answer {
+            ClaimAnswer::Replay(record) => Some(record),
+            _ => self.record.as_ref(),
+        }
+    }
 }
 
 impl Verb for Claim {
@@ -65,14 +88,16 @@ impl Verb for Claim {
             });
         }
         let known = firsts_of(step, &firsts).await?;
+        if batch.len() == known.len() {
+            return Ok(known.into_iter().map(|known| Answered::Done(known.claimed)).collect());
+        }
         let mut is_first = vec![true; firsts.len()];
         let answered = batch.iter().map(|claim| {
             let place = places[&claim.ask.id];
-            let known = &known[place];
             if std::mem::take(&mut is_first[place]) {
-                return Answered::Done(known.claimed.clone());
+                return Answered::Done(known[place].claimed.clone());
             }
-            later(&claim.ask, known)
+            later(&claim.ask, &known[place])
         });
         Ok(answered.collect())
     }
@@ -103,20 +128,20 @@ async fn firsts_of(step: Step<'_>, claims: &[&Claim]) -> Result<Vec<Known>, Faul
 
 /// Answers a claim by what an earlier one of the batch left.
 fn later(ask: &Ask, known: &Known) -> Answered<Claimed> {
-    let now = known.claimed.now;
+    let (now, seen) = (known.claimed.now, known.record());
     let answer = match &known.claimed.answer {
         // Nothing is known of what the lock hides.
-        ClaimAnswer::Refused(refusal @ Refusal::InProgress { .. }) if known.record.is_none() => {
+        ClaimAnswer::Refused(refusal @ Refusal::InProgress { .. }) if seen.is_none() => {
             Some(ClaimAnswer::Refused(refusal.clone()))
         }
-        _ => settled(known.record.as_ref(), ask, now),
+        _ => unwritten(decide::claim(seen, ask, now), seen),
     };
     answer.map_or(Answered::Again, |answer| Answered::Done(Claimed { answer, now }))
 }
 
-/// Answers a claim for which nothing is written; `None` if something must be.
-fn settled(seen: Option<&Record>, ask: &Ask, now: Timestamp) -> Option<ClaimAnswer> {
-    Some(match (decide::claim(seen, ask, now), seen) {
+/// The answer to a claim for which nothing is written; `None` if something must be.
+fn unwritten(decision: Decision, seen: Option<&Record>) -> Option<ClaimAnswer> {
+    Some(match (decision, seen) {
         (Decision::Grant(_) | Decision::Lose(_) | Decision::RefuseAndRewind(_), _) => return None,
         (Decision::Refuse(refusal), _) => ClaimAnswer::Refused(refusal),
         (Decision::Replay, Some(record)) => ClaimAnswer::Replay(Box::new(record.clone())),
@@ -129,13 +154,13 @@ fn settled(seen: Option<&Record>, ask: &Ask, now: Timestamp) -> Option<ClaimAnsw
 }
 
 /// What a taken lock allows to say of a name without a committed record that answers.
-const fn in_progress(now: Timestamp) -> Claimed {
+fn in_progress() -> ClaimAnswer {
     let refusal = Refusal::InProgress {
         claimed_at: None,
         lease_left: std::time::Duration::ZERO,
         claimed_by: None,
     };
-    Claimed { answer: ClaimAnswer::Refused(refusal), now }
+    ClaimAnswer::Refused(refusal)
 }
 
 /// Claims in one statement what has no record, and reads what has one; `None` where a transaction must
@@ -185,21 +210,17 @@ fn judged(ask: &Ask, row: &tokio_postgres::Row) -> Result<Option<Known>, Fault> 
     let now = row::count(row, 1)?.map(Timestamp::from_micros);
     if row.text(RECORD)?.is_some() {
         let record = row::record(ask.id.clone(), row, RECORD)?;
-        let now = now.unwrap_or_default();
-        let answer = settled(Some(&record), ask, now);
-        return Ok(
-            answer.map(|answer| Known { record: Some(record), claimed: Claimed { answer, now } })
-        );
+        return Ok(Known::settled(ask, now.unwrap_or_default(), record));
     }
     if let (Some(fence), Some(now)) = (row::count(row, 3)?, now) {
         let mut record = decide::grant(None, ask, Grant::Fresh, Fence::default(), now);
         record.fence = Fence::new(fence);
         let answer = ClaimAnswer::Granted { permit: record.permit(), grant: Some(Grant::Fresh) };
-        return Ok(Some(Known { record: Some(record), claimed: Claimed { answer, now } }));
+        return Ok(Some(Known::new(answer, now, Some(record))));
     }
     // Somebody else has the lock: an open transaction, or a claim that is just being committed.
     let taken = row.truth(2)? == Some(false);
-    Ok(taken.then(|| Known { record: None, claimed: in_progress(now.unwrap_or_default()) }))
+    Ok(taken.then(|| Known::new(in_progress(), now.unwrap_or_default(), None)))
 }
 
 /// Claims under the locks of the names, by what is read then.
@@ -211,10 +232,10 @@ async fn locked(step: Step<'_>, claims: &[&Claim]) -> Result<Vec<Known>, Fault> 
             known.push(unlocked(&claim.ask, locked.look));
             continue;
         }
-        let (now, decided) = (locked.look.now, decided(&claim.ask, locked.look));
-        let (answer, record, write) = decided;
+        let now = locked.look.now;
+        let (answer, record, write) = decided(&claim.ask, locked.look);
         writes.extend(write);
-        known.push(Known { record, claimed: Claimed { answer, now } });
+        known.push(Known::new(answer, now, record));
     }
     if step.commit(&writes).await?.contains(&false) {
         return Err(changed());
@@ -224,12 +245,9 @@ async fn locked(step: Step<'_>, claims: &[&Claim]) -> Result<Vec<Known>, Fault> 
 
 /// Answers by the committed record whatever it answers; else whoever has the lock works on it.
 fn unlocked(ask: &Ask, look: Look) -> Known {
-    let now = look.now;
-    let claimed = match settled(look.record.as_ref(), ask, now) {
-        Some(answer) => Claimed { answer, now },
-        None => in_progress(now),
-    };
-    Known { record: look.record, claimed }
+    let seen = look.record.as_ref();
+    let answer = unwritten(decide::claim(seen, ask, look.now), seen).unwrap_or_else(in_progress);
+    Known::new(answer, look.now, look.record)
 }
 
 /// Decides under the lock: the answer, what later claims meet, and what is written.
@@ -251,7 +269,7 @@ fn decided(ask: &Ask, look: Look) -> (ClaimAnswer, Option<Record>, Option<Write>
             let write = next.clone().map(|next| Write::Rewind(Box::new(next)));
             (ClaimAnswer::Refused(refusal), next, write)
         }
-        _ => (settled(seen, ask, now).unwrap_or(ClaimAnswer::Stale), look.record, None),
+        decision => (unwritten(decision, seen).unwrap_or(ClaimAnswer::Stale), look.record, None),
     }
 }
 

@@ -75,3 +75,19 @@ async fn a_store_left_with_a_standby_says_so_and_goes_on_once_it_is_promoted_15(
 async fn a_store_left_with_a_standby_says_so_and_goes_on_once_it_is_promoted_18() {
     waits_for_the_promotion(Major::V18).await;
 }
+
+/// M34: the old primary is told to take no writes any more, and keeps its connections.
+#[tokio::test]
+async fn a_store_leaves_a_primary_that_no_longer_takes_writes() {
+    let pair = Pair::start(Major::V18).await;
+    let both = failover_url(&[&pair.old, &pair.new], "postgres");
+    let store = impatient(&both).open().await.unwrap();
+    let held = hold(&store, &id("held")).await;
+    pair.old.until_caught_up(&pair.new).await;
+    let close = "ALTER SYSTEM SET default_transaction_read_only = on;\nSELECT pg_reload_conf();";
+    pair.old.run_sql(close).await;
+    pair.isolate_and_promote().await;
+    let ended = until_promoted(|| store.complete(held.clone(), done(201))).await;
+    assert_eq!(ended, semel::store::Completed::Stored);
+    assert_eq!(pair.new.run_sql("SELECT state FROM semel.record").await, "done");
+}

@@ -60,6 +60,7 @@ statements! {
     session_stoppable => "../sql/session/stoppable.sql",
     transact_bridged => "../sql/transact/bridged.sql",
     transact_claim => "../sql/transact/claim.sql",
+    transact_confirm => "../sql/transact/confirm.sql",
     transact_insert => "../sql/transact/insert.sql",
     transact_load => "../sql/transact/load.sql",
     transact_lose => "../sql/transact/lose.sql",

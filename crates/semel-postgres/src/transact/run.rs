@@ -10,6 +10,7 @@ use super::{
     claim::Asked,
     source::{Opened, Source},
     started::Home,
+    tx::Tx,
 };
 use crate::error::{Fault, says_undone};
 
@@ -171,7 +172,10 @@ impl Transact {
         let Opened { tx, answer, prepared } = source.open(self, &asked).await?;
         let guard = match self.met(tx, asked, answer, prepared.as_ref()).await {
             Ok(Atomic::Run(guard)) => guard,
-            Ok(Atomic::Replay(tx, record)) => {
+            Ok(Atomic::Replay(mut tx, record)) => {
+                if record.token == token {
+                    self.confirm(&mut tx).await?;
+                }
                 S::leave(tx).await?;
                 return Ok(Once::Ran(Ran::Replay(record)));
             }
@@ -197,6 +201,12 @@ impl Transact {
             Err(error) if says_undone(&error) => Ok(Once::Again(RunError::Work(error))),
             Err(error) => Err(RunError::Work(error)),
         }
+    }
+
+    /// Has the end of a transaction wait for the standbys as if it wrote: if a session is ended while its
+    /// commit waits for them, all see what they may never get.
+    async fn confirm<T: Tx>(&self, tx: &mut T) -> Result<(), Fault> {
+        tx.ask((*self.inner.statements.transact_confirm).into(), &[]).await.map(drop)
     }
 
     /// Waits a random while, longer with each attempt, so that those who met do not meet again.

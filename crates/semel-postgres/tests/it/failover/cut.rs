@@ -60,7 +60,7 @@ impl Bench {
                     false => self.proxy.cut_before(moment),
                 };
                 let name = id(&format!("{}-{nth}-{arrives}", A::FORM));
-                self.crowd.settle(&asker, &name, nth).await;
+                self.crowd.until_definite(&asker, &name, nth).await;
                 lost |= trap.has_sprung();
                 self.proxy.disarm();
             }

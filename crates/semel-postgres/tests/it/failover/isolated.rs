@@ -13,7 +13,10 @@ use tokio::time::timeout;
 
 use super::pair::{Pair, connect, impatient};
 use crate::{
-    transact::shop::{call, paid},
+    transact::{
+        pool::Pool,
+        shop::{call, paid},
+    },
     words::*,
 };
 
@@ -135,4 +138,29 @@ async fn a_transaction_on_an_isolated_primary_is_neither_acknowledged_nor_replay
     let ran = run(&pair.new, "new").await;
     assert!(matches!(ran, Ok(Ran::Done(()))), "{ran:?}");
     assert_eq!(pair.new.run_sql("TABLE ledger").await, "new");
+}
+
+/// An operator ends a session whose commit waits for the standby, which lets all see what the standby
+/// does not have: the run finds its own record, and does not take that for its acknowledgement.
+#[tokio::test]
+async fn a_run_whose_session_was_ended_while_it_waited_for_the_standby_is_not_acknowledged() {
+    let pair = Pair::start(Major::V18).await;
+    let transact = Transact::loader().load(&connect(&pair.old).await).await.unwrap();
+    pair.isolate_and_promote().await;
+    let (pool, intent) = (Pool::new(&pair.old.url(), 1), call("k"));
+    let run = transact.run_on(&pool, &intent, |guard| book(guard, "old"));
+    let operator = connect(&pair.old).await;
+    let end = async {
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        until_count(&operator, waits, 1).await;
+        let kill = waits.replace("count(*)", "count(pg_terminate_backend(pid, 10000))");
+        operator.query_one(&kill, &[]).await.unwrap();
+        until_count(&operator, "SELECT count(*) FROM ledger", 1).await;
+        // It is seen, and the run looks for it.
+        until_count(&operator, waits, 1).await;
+    };
+    tokio::select! {
+        ran = run => panic!("a commit was acknowledged, or given up: {ran:?}"),
+        () = end => {}
+    }
 }

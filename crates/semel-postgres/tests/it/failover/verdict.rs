@@ -29,7 +29,7 @@ impl Crowd {
         let unknown = self.take_unknown();
         resolve(&leased.engine, &unknown, primary).await;
         for id in &unknown {
-            self.settle(leased, id, 0).await;
+            self.until_definite(leased, id, 0).await;
         }
         assert_eq!(self.take_unknown(), [], "what was resolved is definite");
         unknown.len()

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -41,6 +44,9 @@ pub(crate) struct Links {
     pub(crate) settings: Settings,
     free: Mutex<Vec<Link>>,
     permits: Semaphore,
+    /// Counts how often connections were given up: none from before is used again, since it may lead to
+    /// a server that acknowledges nothing, which only a new one finds out.
+    age: AtomicU64,
     trouble: Mutex<Trouble>,
     clock: SystemClock,
 }
@@ -56,6 +62,7 @@ struct Trouble {
 #[derive(Debug)]
 struct Link {
     connection: Connection,
+    age: u64,
     prepared: Mutex<HashMap<usize, Statement>>,
 }
 
@@ -97,8 +104,9 @@ impl Links {
             statements,
             secret,
             settings,
-            free: Mutex::new(vec![Link::new(first)]),
+            free: Mutex::new(vec![Link::new(first, 0)]),
             permits: Semaphore::new(settings.connections),
+            age: AtomicU64::new(0),
             trouble: Mutex::default(),
             clock: SystemClock::new(),
         }
@@ -129,14 +137,21 @@ impl Links {
         // The semaphore is never closed.
         let permit = self.permits.acquire().await.map_err(|_| busy())?;
         let mut kept = self.take();
-        while kept.as_ref().is_some_and(|link| link.connection.client.is_closed()) {
+        while kept.as_ref().is_some_and(|link| self.is_over(link)) {
             kept = self.take();
         }
         let link = match kept {
             Some(link) => link,
-            None => Link::new(self.connect().await?),
+            None => {
+                let age = self.age.load(Ordering::Relaxed);
+                Link::new(self.connect().await?, age)
+            }
         };
         Ok(Lent { links: self, link: Some(link), _permit: permit })
+    }
+
+    fn is_over(&self, link: &Link) -> bool {
+        link.age != self.age.load(Ordering::Relaxed) || link.connection.client.is_closed()
     }
 
     fn take(&self) -> Option<Link> {
@@ -227,8 +242,7 @@ impl Lent<'_> {
                 return;
             }
         }
-        // The others may lead to a server that is gone as well, hidden by a pooler.
-        self.links.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.links.age.fetch_add(1, Ordering::Relaxed);
         match fault {
             Fault::Silent => {
                 link.connection.stop(&self.links.statements, self.links.settings.answer_wait);
@@ -240,15 +254,15 @@ impl Lent<'_> {
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        if let Some(link) = self.link.take() {
+        if let Some(link) = self.link.take().filter(|link| !self.links.is_over(link)) {
             self.links.free.lock().unwrap_or_else(PoisonError::into_inner).push(link);
         }
     }
 }
 
 impl Link {
-    fn new(connection: Connection) -> Self {
-        Self { connection, prepared: Mutex::default() }
+    fn new(connection: Connection, age: u64) -> Self {
+        Self { connection, age, prepared: Mutex::default() }
     }
 }
 

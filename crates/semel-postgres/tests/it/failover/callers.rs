@@ -118,7 +118,12 @@ fn refused(refusal: &Refusal) -> Said {
 }
 
 fn erred(error: &Error) -> Said {
-    let explained = error.is_retryable() || matches!(error, Error::Stale);
-    assert!(explained, "{error:?}");
-    Said::Again
+    match error {
+        Error::Stale => Said::Again,
+        Error::Store(error) => Said::of_error(error),
+        other => {
+            assert!(other.is_retryable(), "{other:?}");
+            Said::Again
+        }
+    }
 }

@@ -10,7 +10,8 @@ use std::{
 };
 
 use semel::{
-    Call, Fingerprint, IntentId, Key, Operation, Outcome, Policy, Scope, StoreError, Tenant,
+    Call, Fingerprint, IntentId, Key, Operation, Outcome, Policy, Scope, StoreError,
+    StoreErrorKind, Tenant,
 };
 use semel_testkit::history::{History, Told};
 use tokio::task::JoinSet;
@@ -31,7 +32,9 @@ pub(super) enum Said {
 impl Said {
     /// What an error leaves: another try, unless it is none of those that failing over explains.
     pub(super) fn of_error(error: &StoreError) -> Self {
-        assert!(error.kind().is_retryable(), "{error:?}");
+        // Until the standby is promoted, it can only be read.
+        let explained = error.kind().is_retryable() || error.kind() == StoreErrorKind::ReadOnly;
+        assert!(explained, "{error:?}");
         Self::Again
     }
 }

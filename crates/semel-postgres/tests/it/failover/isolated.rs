@@ -1,7 +1,13 @@
 //! A primary that was cut off and does not know that its standby took over: since its commits wait for
 //! that standby, it acknowledges nothing, whatever is asked how often, also after a restart.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use semel::{Permit, Store, StoreErrorKind, decide::Ask, store::Completed};
 use semel_postgres::{
@@ -163,4 +169,32 @@ async fn a_run_whose_session_was_ended_while_it_waited_for_the_standby_is_not_ac
         ran = run => panic!("a commit was acknowledged, or given up: {ran:?}"),
         () = end => {}
     }
+}
+
+/// A key that is busy is still its holder's, where it is an open transaction that makes it so. Here it is
+/// the renewal itself, which was not answered and never will be: the holder's time is running out.
+#[tokio::test]
+async fn a_renewal_that_was_not_answered_does_not_make_the_next_one_held() {
+    let pair = Pair::start(Major::V18).await;
+    let store = Arc::new(impatient(&pair.old.url()).open().await.unwrap());
+    let Asked { held, .. } = Asked::before(&store).await;
+    store.complete(hold(&store, &id("before")).await, done(201)).await.unwrap();
+    pair.isolate_and_promote().await;
+    let (others, stop) = (Arc::clone(&store), Arc::new(AtomicBool::new(false)));
+    let stopped = Arc::clone(&stop);
+    // Replays keep a connection in use meanwhile, on which nothing has to wait.
+    let replays = tokio::spawn(async move {
+        while !stopped.load(Ordering::Relaxed) {
+            if let Ok(answer) = claim(&others, &ask(&id("before"))).await {
+                assert_eq!(replayed(answer), 201);
+            }
+            tokio::task::yield_now().await;
+        }
+    });
+    for _ in 0..3 {
+        let renewed = renew(&store, &held).await;
+        assert!(renewed.is_err(), "{renewed:?}");
+    }
+    stop.store(true, Ordering::Relaxed);
+    replays.await.unwrap();
 }

@@ -178,9 +178,9 @@ BEGIN
 END
 $$;
 
--- The bytes of an outcome, as version 1 of semel's codec writes them. No body: it is not kept.
+-- The bytes of an outcome, as version 1 of semel's codec writes them.
 CREATE FUNCTION semel.write_outcome(
-    status integer, headers jsonb, body bytea, pointer_kind text, pointer_id text
+    status integer, headers jsonb, body bytea, body_kept boolean, pointer_kind text, pointer_id text
 ) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE
 AS $$
@@ -191,12 +191,20 @@ BEGIN
     IF status IS NULL OR status NOT BETWEEN 0 AND 65535 THEN
         RAISE EXCEPTION 'semel: status is not a number from 0 to 65535' USING ERRCODE = 'SM007';
     END IF;
+    IF body_kept IS NULL THEN
+        RAISE EXCEPTION 'semel: body_kept is missing'
+            USING ERRCODE = 'SM007', HINT = 'leave it out, or pass true or false';
+    END IF;
     IF octet_length(body) > 67108864 THEN
         RAISE EXCEPTION 'semel: the body has more than 67108864 bytes'
             USING ERRCODE = 'SM007', HINT = 'pass body_kept => false and a pointer';
     END IF;
     bytes := substr(int4send(status), 3) || semel.write_headers(headers)
-        || coalesce('\x01'::bytea || int4send(octet_length(body)) || body, '\x00'::bytea);
+        || CASE
+            WHEN body_kept
+                THEN '\x01'::bytea || int4send(coalesce(octet_length(body), 0)) || coalesce(body, '')
+            ELSE '\x00'::bytea
+        END;
     IF pointer_kind IS NULL AND pointer_id IS NULL THEN
         bytes := bytes || '\x00'::bytea;
     ELSE

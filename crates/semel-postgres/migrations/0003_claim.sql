@@ -289,6 +289,10 @@ BEGIN
     done := semel.check_claim(
         tenant, operation, key, facet, content, claimed_by, compare, on_lost, reference
     );
+    IF in_savepoint IS NULL THEN
+        RAISE EXCEPTION 'semel: in_savepoint is missing'
+            USING ERRCODE = 'SM007', HINT = 'leave it out, or pass true or false';
+    END IF;
     asked_digest := semel.digest(content);
     lock := semel.lock_hash(tenant, operation, key, facet);
     looked := semel.look(tenant, operation, key, facet, asked_digest, compare, on_lost, lock);

@@ -85,6 +85,10 @@ DECLARE
     remember_until bigint;
 BEGIN
     held := semel.held(permit, tenant, operation);
+    IF reference_for IS NOT NULL AND held.reference IS NULL THEN
+        RAISE EXCEPTION 'semel: reference_for is given and the claim named no reference'
+            USING ERRCODE = 'SM007', HINT = 'name the reference in the claim of this transaction';
+    END IF;
     IF held.state IN ('done', 'failed') AND held.mine THEN
         RETURN 'already';
     ELSIF held.state IN ('done', 'failed') THEN
@@ -170,7 +174,7 @@ BEGIN
     RETURN semel.finish(
         permit, tenant, operation, 'done',
         semel.write_outcome(
-            status, headers, CASE WHEN body_kept THEN coalesce(body, '') END, pointer_kind, pointer_id
+            status, headers, body, body_kept, pointer_kind, pointer_id
         ),
         pointer_kind, pointer_id, replay_for, remember_for, reference_for
     );
@@ -200,7 +204,7 @@ BEGIN
     RETURN semel.finish(
         permit, tenant, operation, 'failed',
         semel.write_outcome(
-            status, headers, CASE WHEN body_kept THEN coalesce(body, '') END, pointer_kind, pointer_id
+            status, headers, body, body_kept, pointer_kind, pointer_id
         ),
         pointer_kind, pointer_id, replay_for, remember_for, NULL
     );

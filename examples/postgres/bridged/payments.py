@@ -54,6 +54,10 @@ def pay(db, account, permit, order):
     return body
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # callers that come at once must not be turned away
+
+
 class Payments(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
@@ -88,6 +92,6 @@ class Payments(BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    server = ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "3000"))), Payments)
+    server = Server(("127.0.0.1", int(os.environ.get("PORT", "3000"))), Payments)
     print(f"payments listen on {server.server_port}", flush=True)
     server.serve_forever()

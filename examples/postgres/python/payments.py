@@ -77,6 +77,10 @@ def create_payment(connection, tenant, content):
     return 201, headers, body, ("payment", str(payment["id"]))
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # callers that come at once must not be turned away
+
+
 class Payments(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     connections = queue.Queue()
@@ -124,7 +128,7 @@ def main():
     for _ in range(CONNECTIONS):
         Payments.connections.put(connect())
     port = int(sys.argv[2]) if len(sys.argv) > 2 else 8080
-    server = ThreadingHTTPServer(("127.0.0.1", port), Payments)
+    server = Server(("127.0.0.1", port), Payments)
     print(f"listening on http://127.0.0.1:{server.server_port}", flush=True)
     server.serve_forever()
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Engine, abandon::Copies};
 use crate::{
     clock::Monotonic,
-    record::Permit,
+    record::{Permit, Record, State},
     store::{BATCH_MAX, Renew, Renewed},
     telemetry::count,
 };
@@ -266,6 +266,12 @@ impl Engine {
                             beat.renewed(sent);
                             self.inner.heartbeat.schedule(beat, sent.after(beat.lease / 3));
                         }
+                        Renewed::Stale if self.is_bridged() => {
+                            let (engine, beat) = (self.clone(), Arc::clone(beat));
+                            self.inner
+                                .tasks
+                                .spawn(async move { engine.ended_or_lost(&beat).await });
+                        }
                         Renewed::Stale => self.lose(beat),
                     }
                 }
@@ -279,6 +285,25 @@ impl Engine {
                     self.inner.heartbeat.schedule(beat, again);
                 }
             }
+        }
+    }
+
+    /// Tells a run that its application has ended, which renews no lease and has lost none, from one
+    /// that was overtaken.
+    async fn ended_or_lost(&self, beat: &Arc<Beat>) {
+        let (store, id) = (Arc::clone(&self.inner.store), beat.permit.id.clone());
+        let until = beat.patience(self.now());
+        let read = self.owned_until(until, async move { store.read(vec![id]).await }).await;
+        let own = |record: &Record| {
+            record.permit() == beat.permit
+                && record.resolved_by.is_none()
+                && !matches!(record.state, State::Running | State::Unknown)
+        };
+        if read.is_ok_and(|reading| reading.records.iter().flatten().any(own)) {
+            beat.ends();
+            self.inner.waiters.wake_all(&beat.permit.id);
+        } else {
+            self.lose(beat);
         }
     }
 

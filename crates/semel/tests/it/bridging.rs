@@ -299,3 +299,27 @@ async fn whoever_waits_is_woken_by_the_end() {
     assert_eq!(replayed(ended(waiting).await), created());
     assert_eq!(on.world.record("k").await.unwrap().id, id("k"));
 }
+
+/// A renewal that meets the application's own completion has lost nothing; one that meets another
+/// holder has.
+#[tokio::test]
+async fn a_lease_that_the_application_ended_is_not_lost() {
+    let on = Bridged::new();
+    let holder = on.hold(policy(OnLost::Rerun)).await;
+    on.application(holder.permit(), FinishKind::Done).await;
+    on.world.clock.run(LEASE).await;
+    assert!(!holder.lost().is_cancelled());
+    assert_eq!(on.engine.stats().lost, 0);
+    assert!(matches!(holder.settle(Otherwise::Breach, REASON).await, Ok(Settled::Ended(_))));
+
+    let on = Bridged::new();
+    let holder = on.hold(policy(OnLost::Rerun)).await;
+    on.world.store.always(Verb::Renew, Fault::HangCall);
+    on.world.clock.run(LEASE + LEASE).await;
+    let other = on.world.other();
+    drop(running(other.begin(call("k", policy(OnLost::Rerun))).await.unwrap()));
+    on.world.store.heal();
+    on.world.clock.run(LEASE).await;
+    assert!(holder.lost().is_cancelled());
+    assert_eq!(on.engine.stats().lost, 1);
+}

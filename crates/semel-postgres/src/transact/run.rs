@@ -134,21 +134,21 @@ impl Transact {
             let again = match self.once(source, call, token, work).await {
                 Ok(Once::Ran(Ran::Replay(record))) if record.token == token => {
                     // The commit whose answer was lost is there.
-                    return Ok(lost.map_or(Ran::Replay(record), Ran::Done));
+                    return Ok(lost.map_or(Ran::Replay(record), |(value, _)| Ran::Done(value)));
                 }
                 Ok(Once::Ran(ran)) => return Ok(ran),
-                Ok(Once::Again(error)) => error,
-                Ok(Once::Lost(value, error)) => {
-                    lost = Some(value);
-                    error.into()
+                Ok(Once::Again(error)) => Some(error),
+                Ok(Once::Lost(value, doubt)) => {
+                    lost = Some((value, doubt));
+                    None
                 }
-                Err(RunError::Store(error)) if lost.is_some() && error.kind().is_retryable() => {
-                    error.into()
-                }
+                // It says nothing of the commit whose answer was lost.
+                Err(RunError::Store(_)) if lost.is_some() => None,
                 Err(error) => return Err(error),
             };
             if attempt >= self.inner.attempts_max || (lost.is_some() && !S::RENEWS) {
-                return Err(again);
+                let doubt = lost.map(|(_, doubt)| doubt.into());
+                return Err(doubt.or(again).expect("there is a doubt, or another one won"));
             }
             self.pause(attempt).await;
         }

@@ -3,14 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use semel::Engine;
-use semel_postgres::{PostgresStore, transact::Transact};
+use semel::{Engine, Outcome, StoreErrorKind};
+use semel_postgres::{
+    PostgresStore,
+    transact::{Guard, RunError, Started, Transact},
+};
 use semel_testkit::servers::{Major, Moment, Postgres, TcpProxy};
 use sqlx::postgres::PgPoolOptions;
 
 use super::{
     callers::{Atomic, BySqlx, Leased},
-    crowd::{Asker, Crowd, id},
+    crowd::{Asker, Crowd, call, id},
     pair::connect,
     verdict,
 };
@@ -112,4 +115,31 @@ async fn a_run_of_sqlx_survives_the_loss_of_each_piece() {
     let pieces = bench.lose_each(fresh).await;
     assert!(pieces >= 8, "each statement goes by itself: {pieces}");
     bench.judge().await;
+}
+
+/// The answer to a commit is lost, and then the server: what follows is no answer to what became of it.
+#[tokio::test]
+async fn a_run_that_cannot_find_out_what_became_of_its_commit_says_so() {
+    let bench = Bench::new().await;
+    let atomic = Atomic { transact: bench.transact().await, pool: Pool::new(&bench.url, 1) };
+    bench.crowd.until_definite(&atomic, &id("connects"), 0).await;
+    bench.proxy.refuse().await;
+    for arrives in [false, true] {
+        let trap = match arrives {
+            true => bench.proxy.swallow_replies_after("COMMIT"),
+            false => bench.proxy.cut_before("COMMIT"),
+        };
+        let intent = call(&id(&format!("commits-{arrives}")));
+        let work = async |guard: Guard<Started<_>>| {
+            guard.batch_execute("INSERT INTO ledger VALUES ('x')").await?;
+            Ok::<_, tokio_postgres::Error>(guard.done(Outcome::new(201, ""), ()))
+        };
+        let ran = atomic.transact.run_on(&atomic.pool, &intent, work).await;
+        let Err(RunError::Store(error)) = ran else { panic!("{ran:?}") };
+        assert!(trap.has_sprung());
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        bench.proxy.accept().await;
+        bench.crowd.until_definite(&atomic, &id("connects-again"), 0).await;
+        bench.proxy.refuse().await;
+    }
 }

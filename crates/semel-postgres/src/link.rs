@@ -48,7 +48,7 @@ pub(crate) struct Links {
     /// a server that acknowledges nothing, which only a new one finds out.
     age: AtomicU64,
     trouble: Mutex<Trouble>,
-    clock: SystemClock,
+    pub(crate) clock: SystemClock,
 }
 
 /// When the server was last found to be away.

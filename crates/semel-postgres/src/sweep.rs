@@ -1,8 +1,10 @@
 //! Retention: drops what is no longer asked for, in bounded steps that nobody waits for.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use semel::{
-    StoreError,
+    Clock, StoreError,
     store::capability::{Sweep, SweepBudget, Swept},
 };
 
@@ -17,26 +19,50 @@ use crate::{
 /// How many bytes of outcomes one step drops at most: each must be found and marked.
 const BYTES_MAX: i64 = 16 * 1024 * 1024;
 
-/// How many records one step touches at most: each takes a lock of the server's shared table.
-const RECORDS_MAX: u32 = 1_000;
+/// How many records one statement touches at most: each takes a lock of the server's shared table, and
+/// what else the server has to do waits for its processors and its disk meanwhile.
+const RECORDS_MAX: u32 = 100;
+
+/// How many times as long as a statement took the sweep rests before the next, and how long at most.
+const REST: u32 = 3;
+const REST_MAX: Duration = Duration::from_millis(100);
 
 #[async_trait]
 impl Sweep for PostgresStore {
+    /// Does what the budget allows in small statements, and rests after each, so that others hardly
+    /// notice: the sweep has time.
     async fn sweep(&self, budget: SweepBudget) -> Result<Swept, StoreError> {
-        self.rest(Due { records: budget.records.clamp(1, RECORDS_MAX) }).await
+        let (mut all, mut left) = (Swept::default(), budget.records.max(1));
+        loop {
+            let records = left.min(RECORDS_MAX);
+            let (swept, took) = self.rest(Due { records }).await?;
+            all.forgotten += swept.forgotten;
+            all.deleted += swept.deleted;
+            all.more = swept.more;
+            left -= records;
+            if !swept.more {
+                return Ok(all);
+            }
+            tokio::time::sleep(took.saturating_mul(REST).min(REST_MAX)).await;
+            if left == 0 {
+                return Ok(all);
+            }
+        }
     }
 }
 
-/// One step of the sweep.
+/// One statement of the sweep.
 #[derive(Debug)]
 struct Due {
     records: u32,
 }
 
 impl Work for Due {
-    type Done = Swept;
+    /// What it did, and how long that took.
+    type Done = (Swept, Duration);
 
-    async fn run(&self, step: Step<'_>) -> Result<Swept, Fault> {
+    async fn run(&self, step: Step<'_>) -> Result<Self::Done, Fault> {
+        let began = step.links.clock.monotonic();
         let statements = step.statements();
         let records = i64::from(self.records);
         let params = [Value::Bigint(Some(records)), Value::Bigint(Some(BYTES_MAX))];
@@ -53,6 +79,6 @@ impl Work for Due {
         let references = [Value::Bigint(Some(records))];
         let gone = value::execute(step.client(), &statements.reference_sweep, &references).await?;
         swept.more |= gone >= u64::from(self.records);
-        Ok(swept)
+        Ok((swept, step.links.clock.monotonic().since(began)))
     }
 }

@@ -1,6 +1,7 @@
 //! What the leased form costs on PostgreSQL, each time against the bare work in the same run.
 //!
-//! `cargo bench -p semel-postgres --bench leased -- [--json] [--seconds N] [--rows N] [--only NAME]…`
+//! `cargo bench -p semel-postgres --bench leased -- [--json] [--seconds N] [--rows N]
+//! [--turns N] [--only NAME]…`
 //!
 //! Rounds: `batches` (one statement for many claims against one for each), `commits` (claim and
 //! complete against two durable commits of one row), `replays` (against reads by primary key), `sweep`
@@ -31,6 +32,8 @@ struct Options {
     only: Vec<String>,
     rows: u32,
     span: Duration,
+    /// How often each pair is measured, in turn; the middle ratio counts.
+    turns: usize,
 }
 
 impl Options {
@@ -49,9 +52,6 @@ impl Options {
         }
     }
 }
-
-/// How often each pair is measured, in turn; the middle ratio counts.
-const TURNS: usize = 3;
 
 fn main() {
     let options = options();
@@ -92,7 +92,7 @@ async fn batches(options: &Options, server: &Postgres) {
     let single = builder(server, "single").batch_max(1).open().await.unwrap();
     let (many, single) = (load::store(many), load::store(single));
     let mut turns = Vec::new();
-    for _ in 0..TURNS {
+    for _ in 0..options.turns {
         let ours = load::claims(&many, options.span, CALLERS).await.per_second;
         let bare = load::claims(&single, options.span, CALLERS).await.per_second;
         turns.push((ours, bare));
@@ -105,7 +105,7 @@ async fn commits(options: &Options, server: &Postgres) {
     for (callers, connections) in [(1, 1), (CALLERS, 6), (CALLERS, CALLERS)] {
         let bare = bare::Bare::new(server, connections).await;
         let mut turns = Vec::new();
-        for _ in 0..TURNS {
+        for _ in 0..options.turns {
             let ours = load::runs(&store, options.span, callers).await;
             turns.push((ours.per_second, bare.commits(options.span, callers).await.per_second));
         }
@@ -121,7 +121,7 @@ async fn replays(options: &Options, server: &Postgres) {
     for (callers, connections) in [(CALLERS, 6), (CALLERS, CALLERS)] {
         let bare = bare::Bare::new(server, connections).await;
         let mut turns = Vec::new();
-        for _ in 0..TURNS {
+        for _ in 0..options.turns {
             let ours = load::replays(&store, options.span, callers, KEPT).await;
             let read = bare.reads("replays", options.span, callers, KEPT).await;
             turns.push((ours.per_second, read.per_second));
@@ -135,7 +135,7 @@ async fn sweep(options: &Options, server: &Postgres) {
     const EXPIRED: u32 = 300_000;
     let store = load::store(builder(server, "swept").open().await.unwrap());
     let mut turns = Vec::new();
-    for turn in 0..TURNS {
+    for turn in 0..options.turns {
         records::expired(server, "swept", EXPIRED, turn).await;
         let calm = load::paced(&store, options.span, 500).await;
         let swept = load::paced_beside_sweep(&store, 500, EXPIRED).await;
@@ -154,7 +154,7 @@ async fn size(options: &Options, server: &Postgres) {
     records::kept(server, "small", 100_000).await;
     records::kept(server, "large", options.rows).await;
     let mut turns = Vec::new();
-    for _ in 0..TURNS {
+    for _ in 0..options.turns {
         let ours = load::claims(&large, options.span, CALLERS).await;
         let bare = load::claims(&small, options.span, CALLERS).await;
         turns.push((ours.median.as_secs_f64() * 1_000.0, bare.median.as_secs_f64() * 1_000.0));
@@ -171,8 +171,13 @@ fn show(options: &Options, name: &str, unit: &str, mut turns: Vec<(f64, f64)>) {
 }
 
 fn options() -> Options {
-    let mut options =
-        Options { json: false, only: Vec::new(), rows: 1_000_000, span: Duration::from_secs(3) };
+    let mut options = Options {
+        json: false,
+        only: Vec::new(),
+        rows: 1_000_000,
+        span: Duration::from_secs(3),
+        turns: 3,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         match word.as_str() {
@@ -182,6 +187,7 @@ fn options() -> Options {
             "--seconds" => {
                 options.span = Duration::from_secs(words.next().unwrap().parse().unwrap())
             }
+            "--turns" => options.turns = words.next().unwrap().parse().unwrap(),
             _ => {}
         }
     }

@@ -34,20 +34,29 @@ BEGIN
         lock := semel.lock_hash(tenant, operation, key, facet);
         mark := ' ' || lock || mark;
         IF NOT pg_try_advisory_xact_lock(lock) THEN
-            RAISE EXCEPTION 'semel: another transaction is at work on this intent'
-                USING ERRCODE = '55P03', HINT = 'roll back, wait a moment and try again';
+            -- What was claimed with a lease can be seen. What cannot was claimed by that transaction.
+            PERFORM FROM semel.record AS r
+            WHERE r.tenant = held.tenant AND r.operation = held.operation AND r.key = held.key
+                AND r.facet = held.facet;
+            IF FOUND THEN
+                RAISE EXCEPTION 'semel: another transaction is at work on this intent'
+                    USING ERRCODE = '55P03', HINT = 'roll back, wait a moment and try again';
+            END IF;
+            lost := true;
         END IF;
     ELSIF strpos(marks, mark || ':') > 0 THEN
         -- The entry of a claim that named a reference has it as its third part.
         reference := split_part(split_part(substr(marks, strpos(marks, mark)), ' ', 1), ':', 3);
         reference := convert_from(decode(reference, 'hex'), 'UTF8');
     END IF;
-    SELECT r.state, r.lease_us IS NOT NULL, r.token <> held.token OR r.fence <> held.fence
-        OR r.resolved_by IS NOT NULL
-    INTO state, leased, lost
-    FROM semel.record AS r
-    WHERE r.tenant = held.tenant AND r.operation = held.operation AND r.key = held.key
-        AND r.facet = held.facet;
+    IF lost IS NULL THEN
+        SELECT r.state, r.lease_us IS NOT NULL, r.token <> held.token OR r.fence <> held.fence
+            OR r.resolved_by IS NOT NULL
+        INTO state, leased, lost
+        FROM semel.record AS r
+        WHERE r.tenant = held.tenant AND r.operation = held.operation AND r.key = held.key
+            AND r.facet = held.facet;
+    END IF;
     IF state IS NULL OR NOT lost AND NOT mine AND NOT leased AND state = 'running' THEN
         RAISE EXCEPTION 'semel: this transaction has not claimed %', operation
             USING ERRCODE = 'SM005',

@@ -124,6 +124,21 @@ async fn a_permit_is_of_no_use_in_another_transaction() {
     .await;
 }
 
+/// As of a pool that runs each statement on another connection.
+#[tokio::test]
+async fn a_permit_of_a_transaction_that_is_still_open_is_of_no_use_in_another() {
+    for major in Major::ALL {
+        let fixture = Fixture::new(major).await;
+        let (holder, other) = (Caller::new(&fixture).await, Caller::new(&fixture).await);
+        let permit = holder.begin("k").await;
+        other.ok(&format!("BEGIN; {PAY}")).await;
+        assert_eq!(other.err(&complete(&permit)).await, "SM005", "{major}");
+        other.ok("ROLLBACK").await;
+        holder.ok(&format!("{PAY}; {}; COMMIT", complete(&permit))).await;
+        assert_eq!(other.payments().await, "1", "{major}");
+    }
+}
+
 #[tokio::test]
 async fn a_permit_that_completed_cannot_carry_a_second_effect() {
     for major in Major::ALL {

@@ -18,6 +18,9 @@ mod pages {
     #[doc = include_str!("../docs/guides/plain-functions.md")]
     struct PlainFunctions;
 
+    #[doc = include_str!("../docs/guides/postgres-atomically.md")]
+    struct PostgresAtomically;
+
     #[doc = include_str!("../docs/guides/sqlite-transaction.md")]
     struct SqliteTransaction;
 

@@ -47,6 +47,9 @@ async fn measure(options: &Options) {
         return;
     }
     let flows = [Flow::Bare, Flow::Semel, Flow::Hand];
+    for flow in flows {
+        shop.round(flow, Duration::from_millis(500)).await;
+    }
     let mut rates = [const { Vec::new() }; 3];
     for _ in 0..options.turns {
         for (flow, rates) in flows.into_iter().zip(&mut rates) {

@@ -14,6 +14,7 @@ use semel_postgres::{
     transact::{Prepared, Ran, Transact},
 };
 use semel_testkit::servers::{Major, Postgres, TcpProxy, Towards};
+use tokio::sync::Mutex;
 use tokio_postgres::{Client, Error, NoTls, Statement};
 
 /// How many clients work at once.
@@ -51,6 +52,8 @@ pub(crate) struct Shop {
     scope: Scope,
     policy: Arc<Policy>,
     serial: AtomicU64,
+    /// Connected once: what a new connection reads of the server's catalogue is not what is measured.
+    tellers: Mutex<Vec<Teller>>,
 }
 
 struct Teller {
@@ -84,15 +87,19 @@ impl Shop {
             Scope::new(Tenant::new("acme").unwrap(), Operation::new("payments.create").unwrap());
         let policy = Arc::new(Policy::default());
         let serial = AtomicU64::new(0);
-        Arc::new(Self { _server: server, _proxy: proxy, url, transact, scope, policy, serial })
+        let tellers = Mutex::default();
+        let shop =
+            Self { _server: server, _proxy: proxy, url, transact, scope, policy, serial, tellers };
+        for _ in 0..CLIENTS {
+            let teller = shop.teller().await;
+            shop.tellers.lock().await.push(teller);
+        }
+        Arc::new(shop)
     }
 
     /// Lets all clients work for a while and returns how many transactions a second they committed.
     pub(crate) async fn round(self: &Arc<Self>, flow: Flow, span: Duration) -> f64 {
-        let mut tellers = Vec::new();
-        for _ in 0..CLIENTS {
-            tellers.push(self.teller().await);
-        }
+        let tellers = std::mem::take(&mut *self.tellers.lock().await);
         let until = Instant::now() + span;
         let began = Instant::now();
         let tasks: Vec<_> = tellers
@@ -105,13 +112,15 @@ impl Shop {
                         teller.once(&shop, flow).await;
                         done += 1;
                     }
-                    done
+                    (done, teller)
                 })
             })
             .collect();
         let mut done = 0;
         for task in tasks {
-            done += task.await.unwrap();
+            let (more, teller) = task.await.unwrap();
+            done += more;
+            self.tellers.lock().await.push(teller);
         }
         f64::from(done) / began.elapsed().as_secs_f64()
     }
@@ -129,6 +138,9 @@ impl Shop {
     async fn teller(&self) -> Teller {
         let (client, connection) = tokio_postgres::connect(&self.url, NoTls).await.unwrap();
         tokio::spawn(connection);
+        // As an application would have it; so a claim need not set it for each transaction.
+        let bound = "SET idle_in_transaction_session_timeout = '60s'";
+        client.batch_execute(bound).await.unwrap();
         let prepare = async |text| client.prepare(text).await.unwrap();
         let pay = "INSERT INTO payment (account, key, amount) VALUES ($1, $2, 10) RETURNING id";
         let insert = "INSERT INTO hand (tenant, operation, key, digest) VALUES ($1, $2, $3, $4)

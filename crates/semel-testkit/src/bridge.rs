@@ -12,6 +12,8 @@ use semel::{
 };
 use tokio::sync::watch;
 
+use crate::http::PATIENCE;
+
 /// Wraps a bridge; while it is held every look is busy.
 #[derive(Debug)]
 pub struct HeldBridge {
@@ -43,10 +45,12 @@ impl HeldBridge {
         self.fails.store(looks, Ordering::SeqCst);
     }
 
-    /// Waits until it was looked through at least `count` times.
+    /// Waits until it was looked through at least `count` times; not for long, so that a test in which
+    /// nobody looks fails.
     pub async fn looked(&self, count: usize) {
         let mut looks = self.looks.subscribe();
-        looks.wait_for(|now| *now >= count).await.expect("the bridge outlives its borrow");
+        let enough = tokio::time::timeout(PATIENCE, looks.wait_for(|now| *now >= count)).await;
+        drop(enough.expect("the bridge is looked through in time"));
     }
 }
 

@@ -1,9 +1,9 @@
-//! What the atomic form costs: 16 clients that insert a payment and update a balance, against the same
+//! What the atomic form costs: clients that insert a payment and update a balance, against the same
 //! transaction without Semel, and against the usual rows written by hand; all with prepared
 //! statements, in turns on one server.
 //!
 //! `cargo bench -p semel-postgres --bench atomic -- [--json] [--only bare|semel|hand] [--seconds N]
-//! [--turns N] [--delay-us N] [--major 15|17|18]`
+//! [--turns N] [--clients N] [--delay-us N] [--major 15|17|18]`
 //!
 //! With a delay, requests and replies pass a proxy that takes half of it for each.
 
@@ -28,6 +28,7 @@ struct Options {
     only: Option<Flow>,
     seconds: u64,
     turns: usize,
+    clients: u64,
     delay: Duration,
     major: Major,
 }
@@ -40,7 +41,7 @@ fn main() {
 }
 
 async fn measure(options: &Options) {
-    let shop = Shop::open(options.major, options.delay).await;
+    let shop = Shop::open(options.major, options.delay, options.clients).await;
     let span = Duration::from_secs(options.seconds);
     if let Some(flow) = options.only {
         println!("{flow:?}: {:.0} transactions/s", shop.round(flow, span).await);
@@ -63,7 +64,7 @@ async fn measure(options: &Options) {
             "{{\"bench\":\"atomic\",\"clients\":{},\"delay_us\":{},\"bare_per_s\":{bare:.0},\
              \"semel_per_s\":{semel:.0},\"hand_per_s\":{hand:.0},\"semel_to_bare\":{:.3},\
              \"semel_to_hand\":{:.3}}}",
-            flows::CLIENTS,
+            options.clients,
             options.delay.as_micros(),
             semel / bare,
             semel / hand,
@@ -86,6 +87,7 @@ fn options() -> Options {
         only: None,
         seconds: 2,
         turns: 5,
+        clients: 16,
         delay: Duration::ZERO,
         major: Major::V18,
     };
@@ -96,6 +98,7 @@ fn options() -> Options {
             "--json" => options.json = true,
             "--seconds" => options.seconds = number(),
             "--turns" => options.turns = usize::try_from(number()).unwrap(),
+            "--clients" => options.clients = number(),
             "--delay-us" => options.delay = Duration::from_micros(number()),
             "--major" => {
                 let number = number();

@@ -17,9 +17,6 @@ use semel_testkit::servers::{Major, Postgres, TcpProxy, Towards};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, Error, NoTls, Statement};
 
-/// How many clients work at once.
-pub(crate) const CLIENTS: u64 = 16;
-
 const ACCOUNTS: u64 = 10_000;
 
 const TABLES: &str = "
@@ -67,7 +64,7 @@ struct Teller {
 }
 
 impl Shop {
-    pub(crate) async fn open(major: Major, delay: Duration) -> Arc<Self> {
+    pub(crate) async fn open(major: Major, delay: Duration, clients: u64) -> Arc<Self> {
         let server = Postgres::builder(major).fsync(true).setting("shared_buffers", "256MB");
         let server = server.setting("max_wal_size", "4GB").start().await;
         PostgresStore::migrate(&PostgresStore::builder(server.url())).await.unwrap();
@@ -90,7 +87,7 @@ impl Shop {
         let tellers = Mutex::default();
         let shop =
             Self { _server: server, _proxy: proxy, url, transact, scope, policy, serial, tellers };
-        for _ in 0..CLIENTS {
+        for _ in 0..clients {
             let teller = shop.teller().await;
             shop.tellers.lock().await.push(teller);
         }

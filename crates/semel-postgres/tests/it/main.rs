@@ -28,6 +28,7 @@ mod racing;
 mod referring;
 mod roles;
 mod schema;
+mod securing;
 mod sweeping;
 mod transact;
 mod trouble;

@@ -1,6 +1,8 @@
 //! Connections of Semel's own: to the first host that can be written to.
 
 use std::{
+    error::Error,
+    iter::successors,
     pin::pin,
     sync::{
         Arc,
@@ -162,9 +164,14 @@ impl Connection {
 /// Of two hosts that failed, one that answered says more than one that is away.
 fn worse(last: Option<StoreError>, next: StoreError) -> Option<StoreError> {
     match last {
-        Some(last) if last.kind() != Kind::Unavailable => Some(last),
+        Some(last) if answered(&last) => Some(last),
         _ => Some(next),
     }
+}
+
+fn answered(error: &StoreError) -> bool {
+    let said = error.source().and_then(|source| source.downcast_ref::<Fault>());
+    error.kind() != Kind::Unavailable || said.is_some_and(|fault| fault.sqlstate().is_some())
 }
 
 fn silent(host: &Host) -> StoreError {
@@ -180,9 +187,22 @@ fn unconnected(host: &Host, error: tokio_postgres::Error) -> StoreError {
         Some("3D000") => format!("the server at {told} has no such database; create it"),
         Some("53300") => format!("the server at {told} has no connection left; raise its limit"),
         Some(_) => format!("the server at {told} refuses the connection for now"),
-        None => format!("cannot connect to the server at {told}; look whether it runs"),
+        None if is_of_the_network(&fault) => {
+            format!("cannot connect to the server at {told}; look whether it runs")
+        }
+        None => format!(
+            "the server at {told} asks for what the URL does not give, such as a password or TLS"
+        ),
     };
     StoreError::new(Kind::Unavailable, message).with_source(fault)
+}
+
+fn is_of_the_network(fault: &Fault) -> bool {
+    if matches!(fault, Fault::Postgres(error) if error.is_closed()) {
+        return true;
+    }
+    let mut causes = successors(Some(fault as &dyn Error), |&error| error.source());
+    causes.any(|cause| cause.is::<std::io::Error>())
 }
 
 impl std::fmt::Debug for Connection {

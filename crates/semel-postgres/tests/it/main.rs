@@ -12,6 +12,7 @@ mod bounding;
 mod bridging;
 mod caller;
 mod conformance;
+mod connecting;
 mod crossing;
 mod deciding;
 mod failover;

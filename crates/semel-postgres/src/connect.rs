@@ -175,7 +175,11 @@ fn answered(error: &StoreError) -> bool {
 }
 
 fn silent(host: &Host) -> StoreError {
-    let message = format!("the server at {} does not answer; look whether it runs", host.told);
+    let message = format!(
+        "the server at {} does not answer; look whether it runs, and the standbys that its commits wait \
+         for",
+        host.told
+    );
     StoreError::new(Kind::Unavailable, message)
 }
 

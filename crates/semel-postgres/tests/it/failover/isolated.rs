@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use semel::{Permit, Store, StoreErrorKind, decide::Ask, store::Completed};
+use semel::{Permit, State, Store, StoreErrorKind, decide::Ask, store::Completed};
 use semel_postgres::{
     PostgresStore,
     transact::{Guard, Lent, Ran, Started, Transact, Worked},
@@ -44,18 +44,16 @@ impl Asked {
         Self { claim: ask(&id("k")), held }
     }
 
-    /// Asks again and again by the same tokens: nothing may be said to be done.
+    /// Asks by the same tokens as ever: nothing may be said to be done.
     async fn again(&self, store: &PostgresStore) {
-        for _ in 0..2 {
-            let ended = store.complete(self.held.clone(), done(201));
-            let (claimed, ended) = tokio::join!(claim(store, &self.claim), ended);
-            match claimed {
-                Ok(answer) => in_progress(&answer),
-                Err(error) => assert_eq!(error.kind(), StoreErrorKind::Unavailable),
-            }
-            let kind = ended.expect_err("no completion is acknowledged").kind();
-            assert!(matches!(kind, StoreErrorKind::Busy | StoreErrorKind::Unavailable));
+        let ended = store.complete(self.held.clone(), done(201));
+        let (claimed, ended) = tokio::join!(claim(store, &self.claim), ended);
+        match claimed {
+            Ok(answer) => in_progress(&answer),
+            Err(error) => assert_eq!(error.kind(), StoreErrorKind::Unavailable),
         }
+        let kind = ended.expect_err("no completion is acknowledged").kind();
+        assert!(matches!(kind, StoreErrorKind::Busy | StoreErrorKind::Unavailable));
     }
 
     /// The standby that took over decides by itself.
@@ -68,12 +66,18 @@ impl Asked {
 
 async fn isolated(major: Major) {
     let pair = Pair::start(major).await;
+    let other = impatient(&pair.old.url()).open().await.unwrap();
     let store = impatient(&pair.old.url()).open().await.unwrap();
     let asked = Asked::before(&store).await;
     store.complete(hold(&store, &id("before")).await, done(201)).await.unwrap();
     pair.isolate_and_promote().await;
     assert_eq!(replayed(claim(&store, &ask(&id("before"))).await.unwrap()), 201);
     asked.again(&store).await;
+    asked.again(&store).await;
+    // Nor does another process see it, whose connection is from before.
+    let seen = other.read(vec![asked.claim.id.clone(), asked.held.id.clone()]).await.unwrap();
+    let states: Vec<_> = seen.records.iter().map(|seen| Some(seen.as_ref()?.state)).collect();
+    assert_eq!(states, [None, Some(State::Running)]);
     asked.decided_by(&PostgresStore::builder(pair.new.url()).open().await.unwrap()).await;
 }
 
@@ -99,6 +103,8 @@ async fn a_primary_that_comes_back_alone_says_nothing_of_what_it_alone_knows() {
     pair.old.restart().await;
     let alone = pair.old.run_sql("SELECT count(*) FROM semel.record WHERE state = 'done'").await;
     assert_eq!(alone, "1", "the completion is there, and nobody was told");
+    let error = impatient(&pair.old.url()).open().await.unwrap_err();
+    assert!(error.to_string().contains("standbys that its commits wait for"), "{error}");
     asked.again(&store).await;
     asked.decided_by(&PostgresStore::builder(pair.new.url()).open().await.unwrap()).await;
 }

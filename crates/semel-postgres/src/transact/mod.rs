@@ -100,7 +100,7 @@ impl Transact {
     /// The largest time that an idle transaction may hold a key, unless set otherwise.
     const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
     /// How often a run begins a transaction, unless set otherwise.
-    const ATTEMPTS: u32 = 5;
+    const ATTEMPTS: u32 = 10;
 
     fn new(
         statements: Arc<Statements>,
@@ -145,7 +145,7 @@ impl Transact {
     }
 
     /// Sets how many transactions [`Transact::run`] begins at most, because others won; the default
-    /// is 5, the least is 1.
+    /// is 10, the least is 1.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         Arc::make_mut(&mut self.inner).attempts_max = attempts.max(1);

@@ -137,3 +137,26 @@ async fn a_claim_in_a_transaction_that_was_undone_says_retry() {
         _ => panic!("must be tried again"),
     }
 }
+
+/// C82: under serialisable isolation many writers of one key have one effect, writers of other keys are
+/// not failed by them, and no caller sees a lost race.
+#[tokio::test]
+async fn serialisable_writers_of_one_key_and_of_others_all_settle() {
+    let shop = Shop::new(semel_testkit::servers::Major::V18).await;
+    let transact = shop.transact.clone().isolation(Isolation::Serializable);
+    let pool = super::pool::Pool::new(&shop.fixture.url, 20);
+    let runs = (0..20).map(|n| {
+        let (shop, transact, pool) = (&shop, &transact, &pool);
+        async move {
+            let key = if n < 10 { "one".to_owned() } else { format!("k{n}") };
+            let mine = call(&key);
+            let ran = transact.run_on(pool, &mine, async |guard| {
+                pay(&shop.fixture, &*guard, &key).await?;
+                Ok::<_, tokio_postgres::Error>(guard.done(paid(), ()))
+            });
+            i32::from(matches!(ran.await.unwrap(), Ran::Done(())))
+        }
+    });
+    let done: i32 = futures_util::future::join_all(runs).await.iter().sum();
+    assert_eq!((done, shop.payments().await, shop.records().await), (11, 11, 11));
+}

@@ -11,7 +11,7 @@ use crate::{
     Lanes, PostgresStore,
     address::{Address, TlsFiles},
     connect::{Connection, Connector},
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged, forbidden, invalid},
     link::Links,
     lock::LockSecret,
     migrate,
@@ -236,7 +236,17 @@ struct Opened {
 impl Opened {
     async fn migrate(&mut self) -> Result<u32, StoreError> {
         let client = &mut self.connection.client;
-        Ok(migrate::migrate(client, &self.schema, &self.statements).await?)
+        let migrated = migrate::migrate(client, &self.schema, &self.statements).await;
+        let before = migrated.map_err(|fault| {
+            let message = "the role may not make or change the schema; run semel migrate as its owner, \
+                           or as a role that may create schemas in this database";
+            forbidden(fault, message)
+        })?;
+        if before > migrate::current() {
+            let (oldest, _) = meta(&self.connection.client, &self.statements).await?;
+            migrate::admit(before, oldest)?;
+        }
+        Ok(before)
     }
 
     /// Refuses a schema that this version cannot work with; else returns the secret of its locks.

@@ -214,6 +214,14 @@ fn outcome(error: CodecError) -> StoreError {
     .with_source(error)
 }
 
+/// Says what to do where the role may not do what was asked, which is not a store's everyday work.
+pub(crate) fn forbidden(fault: Fault, message: &'static str) -> StoreError {
+    match fault.sqlstate().as_deref() {
+        Some("42501") => StoreError::new(Kind::ReadOnly, message).with_source(fault),
+        _ => fault.into(),
+    }
+}
+
 /// The caller broke a bound.
 pub(crate) fn invalid(message: &'static str) -> StoreError {
     StoreError::new(Kind::Invalid, message)

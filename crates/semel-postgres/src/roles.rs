@@ -2,7 +2,7 @@
 
 use semel::StoreError;
 
-use crate::{error::Fault, schema::Schema};
+use crate::{error::forbidden, schema::Schema};
 
 const ROLES: &str = include_str!("../roles.sql");
 
@@ -16,6 +16,10 @@ pub(crate) async fn grant(
     client: &tokio_postgres::Client,
     schema: &Schema,
 ) -> Result<(), StoreError> {
-    client.batch_execute(&text(schema)).await.map_err(Fault::from)?;
-    Ok(())
+    let granted = client.batch_execute(&text(schema)).await;
+    granted.map_err(|error| {
+        let message = "the role may not make or grant roles; connect as the owner of the schema, with \
+                       CREATEROLE";
+        forbidden(error.into(), message)
+    })
 }

@@ -43,9 +43,28 @@ async fn a_newer_schema_is_admitted_for_as_long_as_it_bears_this_version() {
     client.batch_execute(&fixture.sql(newer)).await.unwrap();
     drop(fixture.open().await);
     client.batch_execute(&fixture.sql("UPDATE semel.meta SET oldest = 9999")).await.unwrap();
-    let error = fixture.builder().open().await.unwrap_err();
-    assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
-    assert!(error.to_string().contains("upgrade semel"), "{error}");
+    for error in [
+        fixture.builder().open().await.unwrap_err(),
+        PostgresStore::migrate(&fixture.builder()).await.unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), StoreErrorKind::Version, "{error}");
+        assert!(error.to_string().contains("upgrade semel"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_may_not_make_the_schema_or_its_roles_is_told_who_may() {
+    let fixture = Fixture::bare(Major::V15).await;
+    let client = fixture.connect().await;
+    let nobody = format!("nobody_{}", fixture.schema);
+    client.batch_execute(&format!("CREATE ROLE {nobody} LOGIN")).await.unwrap();
+    let url = fixture.url.replace("postgres@", &format!("{nobody}@"));
+    let theirs = Fixture { store_url: url, ..fixture.clone() };
+    let error = PostgresStore::migrate(&theirs.builder()).await.unwrap_err();
+    assert!(error.to_string().contains("as its owner"), "{error}");
+    PostgresStore::migrate(&fixture.builder()).await.unwrap();
+    let error = PostgresStore::grant_roles(&theirs.builder()).await.unwrap_err();
+    assert!(error.to_string().contains("CREATEROLE"), "{error}");
 }
 
 #[tokio::test]

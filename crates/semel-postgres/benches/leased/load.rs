@@ -140,6 +140,7 @@ pub(crate) async fn paced(bench: &Arc<Bench>, span: Duration, per_second: u32) -
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     let timer = tokio::spawn(async move {
+        // The load lasts for a span of time, whatever happens in it.
         tokio::time::sleep(span).await;
         stopped.store(true, Ordering::Relaxed);
     });

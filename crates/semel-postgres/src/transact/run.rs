@@ -86,8 +86,9 @@ impl Transact {
     /// transaction, a bounded number of times. While another holder works on it, it says so at once;
     /// [`Transact::run_on`] waits.
     ///
-    /// `client` is a `&mut Client`, with [`Prepared`](super::Prepared) statements beside it if there are any, or
-    /// whatever else is [`Lent`].
+    /// `client` is a `&mut Client`, with [`Prepared`](super::Prepared) statements beside it if there are
+    /// any, or whatever else is [`Lent`]. It must be in no transaction that was begun by text: the server
+    /// would go on in that one, and its commit be this run's.
     ///
     /// `work` may run more than once, each time after all that it did was rolled back: it must call
     /// nothing outside. A lost race of its own statements is known by the causes of its error.

@@ -49,8 +49,8 @@ pub enum Fault {
     HangCall,
     /// The call is done, and an error says that the answer was lost.
     LoseAnswer,
-    /// A claim meets a lock that somebody's transaction holds, of which nobody can say more; other
-    /// verbs pass.
+    /// A claim or a renewal meets a lock that somebody's transaction holds, of which nobody can say
+    /// more; other verbs pass.
     LockTaken,
     /// The call never arrives, and an error says that it may have.
     LoseCall,
@@ -263,7 +263,10 @@ impl Store for FaultyStore {
     }
 
     async fn renew(&self, renewals: Vec<Renew>) -> Result<Vec<Renewed>, StoreError> {
-        self.through(Verb::Renew, self.store.renew(renewals)).await
+        match self.take(Verb::Renew) {
+            Fault::LockTaken => Ok(renewals.iter().map(|_| Renewed::Busy).collect()),
+            fault => self.meet(fault, Verb::Renew, self.store.renew(renewals)).await,
+        }
     }
 
     async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {

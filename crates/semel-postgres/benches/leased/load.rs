@@ -141,6 +141,7 @@ pub(crate) async fn paced(bench: &Arc<Bench>, span: Duration, per_second: u32) -
     let stopped = Arc::clone(&stop);
     let timer = tokio::spawn(async move {
         // The load lasts for a span of time, whatever happens in it.
+        // The span of the measurement itself: nothing is waited for.
         tokio::time::sleep(span).await;
         stopped.store(true, Ordering::Relaxed);
     });

@@ -73,6 +73,9 @@ impl Verb for Renewal {
     /// Whoever has the lock all this time is an open transaction, such as the application's that
     /// completes the intent: nobody takes the lease over while it lasts.
     fn gives_up(&self, busy_renewed: Busy<Renewed>) -> Result<Renewed, StoreError> {
-        busy_renewed.0.ok_or_else(busy)
+        match busy_renewed.0.ok_or_else(busy)? {
+            Renewed::Held => Ok(Renewed::Busy),
+            renewed => Ok(renewed),
+        }
     }
 }

@@ -175,7 +175,7 @@ async fn an_open_transaction_on_one_key_keeps_nobody_from_the_others() {
 }
 
 #[tokio::test]
-async fn an_end_behind_an_open_transaction_is_busy_and_a_renewal_still_held() {
+async fn an_end_and_a_renewal_behind_an_open_transaction_are_busy() {
     let bench = Bench::new("").await;
     let permit = hold(&bench.store, &id("k")).await;
     let lock = "BEGIN; SELECT pg_advisory_xact_lock(semel.lock_hash('acme', 'pay', 'k', ''))";
@@ -188,7 +188,7 @@ async fn an_end_behind_an_open_transaction_is_busy_and_a_renewal_still_held() {
     );
     assert_eq!(ended.unwrap_err().kind(), StoreErrorKind::Busy);
     assert_eq!(released.unwrap_err().kind(), StoreErrorKind::Busy);
-    assert_eq!(renewed.unwrap(), Renewed::Held);
+    assert_eq!(renewed.unwrap(), Renewed::Busy);
     bench.unlock().await;
     let released = store.release(held.id.clone(), clean(held)).await.unwrap();
     assert_eq!(released.answer, ReleaseAnswer::Stored);

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Engine, abandon::Copies};
 use crate::{
     clock::Monotonic,
+    error::{StoreError, StoreErrorKind},
     record::{Permit, Record, State},
     store::{BATCH_MAX, Renew, Renewed},
     telemetry::count,
@@ -266,6 +267,12 @@ impl Engine {
                             beat.renewed(sent);
                             self.inner.heartbeat.schedule(beat, sent.after(beat.lease / 3));
                         }
+                        // The deadline stays where it was: past it no effect begins before a
+                        // renewal succeeds, and the work that has begun goes on.
+                        Renewed::Busy => {
+                            beat.lock().failing = false;
+                            self.inner.heartbeat.schedule(beat, now.after(beat.lease / 10));
+                        }
                         Renewed::Stale if self.is_bridged() => {
                             let (engine, beat) = (self.clone(), Arc::clone(beat));
                             self.inner
@@ -323,17 +330,25 @@ impl Engine {
     }
 
     /// Renews one lease now; whether it is held.
-    pub(super) async fn renew_now(&self, beat: &Arc<Beat>) -> Result<bool, crate::StoreError> {
+    pub(super) async fn renew_now(&self, beat: &Arc<Beat>) -> Result<bool, StoreError> {
         let sent = self.now();
         let renewal = vec![Renew::of(&beat.permit, beat.lease)];
         let store = Arc::clone(&self.inner.store);
         let until = sent.after(beat.lease / 2);
         let renewed = self.owned_until(until, async move { store.renew(renewal).await }).await?;
-        if renewed.first() == Some(&Renewed::Held) {
-            beat.renewed(sent);
-            return Ok(true);
+        match renewed.first() {
+            Some(Renewed::Held) => {
+                beat.renewed(sent);
+                Ok(true)
+            }
+            Some(Renewed::Busy) => Err(StoreError::new(
+                StoreErrorKind::Busy,
+                "an open transaction holds the intent, so its lease cannot be renewed; try again",
+            )),
+            Some(Renewed::Stale) | None => {
+                self.lose(beat);
+                Ok(false)
+            }
         }
-        self.lose(beat);
-        Ok(false)
     }
 }

@@ -98,7 +98,10 @@ impl Renew {
 /// The answer to a renewal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Renewed {
-    /// The lease is renewed, or the record was busy and the lease still runs.
+    /// Somebody's open transaction has the lock of the name. Nobody takes the lease over while it
+    /// lasts; but the lease was not renewed, and may be over when it ends.
+    Busy,
+    /// The lease is renewed.
     Held,
     /// The permit has ended.
     Stale,

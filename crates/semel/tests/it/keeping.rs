@@ -253,3 +253,22 @@ async fn an_engine_that_holds_nothing_lets_go_of_its_store() {
     assert!(gone.upgrade().is_none(), "a task keeps the store");
     drop(memory);
 }
+
+/// An open transaction that holds the key keeps a lease from being renewed and from being taken over:
+/// nothing is lost, but past the deadline no effect begins.
+#[tokio::test]
+async fn a_lease_that_cannot_be_renewed_for_a_transaction_is_not_lost_and_not_longer() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Rerun)).await;
+    let held = holder.held();
+    world.store.always(Verb::Renew, Fault::LockTaken);
+    world.clock.run(LEASE + LEASE).await;
+    assert!(!holder.lost().is_cancelled());
+    let error = held.start().await.unwrap_err();
+    assert_eq!(error.code(), "store-busy");
+    world.store.heal();
+    world.clock.run(LEASE / 10).await;
+    held.start().await.unwrap();
+    assert_eq!(world.engine.stats().lost, 0);
+    holder.complete(created()).await.unwrap();
+}

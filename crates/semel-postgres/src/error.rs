@@ -171,9 +171,10 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
         "55P03" => (Kind::Busy, "a lock was not free in time; try again"),
         "57014" => (Kind::Busy, "the statement was cancelled or took too long; try again"),
         "25006" => (Kind::ReadOnly, READ_ONLY),
-        "42501" => {
-            (Kind::ReadOnly, "the role may not use Semel's schema; grant it what roles.sql lists")
-        }
+        "42501" => (
+            Kind::ReadOnly,
+            "the role may not use Semel's schema; grant it what semel migrate --print-roles lists",
+        ),
         "3F000" | "42P01" | "42703" | "42704" | "42883" => {
             (Kind::Version, "the schema lacks something; migrate it with semel migrate")
         }
@@ -187,11 +188,30 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
             Kind::Invalid,
             "the permit has ended, so nothing is committed: somebody else decides about this intent",
         ),
-        _ if code.starts_with("SM") => (Kind::Invalid, "Semel's schema refused the statement"),
+        _ if code.starts_with("SM") => (Kind::Invalid, refused(code)),
         _ if code.starts_with("22") || code.starts_with("23") => {
             (Kind::Invalid, "the server refused a value")
         }
         _ => (Kind::Unavailable, "the server could not do it; ask again by the same token"),
+    }
+}
+
+/// Says what the functions of the schema mean by their own codes.
+fn refused(code: &str) -> &'static str {
+    match code {
+        "SM002" => "the text is not a permit; pass it exactly as it was given",
+        "SM003" => "the permit is for another tenant or operation than this code serves",
+        "SM004" => {
+            "the transaction claimed an intent and did not complete it; nothing is committed"
+        }
+        "SM005" => {
+            "this is not the transaction that claimed, or the claim was undone; claim and complete in \
+             one transaction, and end it by nothing else"
+        }
+        "SM006" => "the claim stands inside a savepoint; claim before the first one",
+        "SM008" => "this transaction already holds the key; claim a key once",
+        "SM009" => "another transaction has finished by this permit; roll back and claim again",
+        _ => "a value breaks a bound of Semel's schema",
     }
 }
 

@@ -23,8 +23,9 @@ const BYTES_MAX: i64 = 16 * 1024 * 1024;
 /// what else the server has to do waits for its processors and its disk meanwhile.
 const RECORDS_MAX: u32 = 100;
 
-/// How many times as long as a statement took the sweep rests before the next, and how long at most.
-const REST: u32 = 3;
+/// How many times as long as a statement took the sweep rests before the next, and how long at most: a
+/// busy service must not make more than its sweep can drop.
+const REST: u32 = 1;
 const REST_MAX: Duration = Duration::from_millis(100);
 
 #[async_trait]

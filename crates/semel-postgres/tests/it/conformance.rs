@@ -64,6 +64,8 @@ macro_rules! on {
 
 on! {
     pooled_15: Fixture::pooled(Major::V15), |builder| builder;
+    pooled_17: Fixture::pooled(Major::V17), |builder| builder;
+    pooled_18: Fixture::pooled(Major::V18), |builder| builder;
     postgres_15: Fixture::new(Major::V15), |builder| builder;
     postgres_17: Fixture::new(Major::V17), |builder| builder.prepared(true);
     postgres_17_serializable: serializable(), |builder| builder;

@@ -123,9 +123,9 @@ AS $$
 BEGIN
     RETURN ('x' || encode(substr(sha256(
         m.lock_secret
-        || int4send(octet_length(tenant)) || convert_to(tenant, 'UTF8')
+        || int4send(octet_length(convert_to(tenant, 'UTF8'))) || convert_to(tenant, 'UTF8')
         || int4send(octet_length(operation)) || convert_to(operation, 'UTF8')
-        || int4send(octet_length(key)) || convert_to(key, 'UTF8')
+        || int4send(octet_length(convert_to(key, 'UTF8'))) || convert_to(key, 'UTF8')
         || int4send(octet_length(facet)) || facet
     ), 1, 8), 'hex'))::bit(64)::bigint
     FROM semel.meta AS m;

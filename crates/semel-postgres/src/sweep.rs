@@ -21,11 +21,10 @@ const BYTES_MAX: i64 = 16 * 1024 * 1024;
 
 /// How many records one statement touches at most: each takes a lock of the server's shared table, and
 /// what else the server has to do waits for its processors and its disk meanwhile.
-const RECORDS_MAX: u32 = 100;
+const RECORDS_MAX: u32 = 25;
 
-/// How many times as long as a statement took the sweep rests before the next, and how long at most: a
-/// busy service must not make more than its sweep can drop.
-const REST: u32 = 1;
+/// How long at most the sweep rests before the next statement: a busy service must not make more than
+/// its sweep can drop.
 const REST_MAX: Duration = Duration::from_millis(100);
 
 #[async_trait]
@@ -44,7 +43,8 @@ impl Sweep for PostgresStore {
             if !swept.more {
                 return Ok(all);
             }
-            tokio::time::sleep(took.saturating_mul(REST).min(REST_MAX)).await;
+            tokio::time::sleep(took.saturating_mul(self.links.settings.sweep_rest).min(REST_MAX))
+                .await;
             if left == 0 {
                 return Ok(all);
             }

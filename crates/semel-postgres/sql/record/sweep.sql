@@ -20,8 +20,16 @@ WITH overdue AS MATERIALIZED (
 ), due AS MATERIALIZED (
     SELECT o.*
     FROM overdue AS o
+    CROSS JOIN semel.meta AS m
     WHERE coalesce(o.bytes, 0) <= $2
-        AND pg_try_advisory_xact_lock(semel.lock_hash(o.tenant, o.operation, o.key, o.facet))
+        -- The lock of the name as semel.lock_hash has it, at a tenth of what a call costs.
+        AND pg_try_advisory_xact_lock(('x' || encode(substr(sha256(
+            m.lock_secret
+            || int4send(octet_length(convert_to(o.tenant, 'UTF8'))) || convert_to(o.tenant, 'UTF8')
+            || int4send(octet_length(o.operation)) || convert_to(o.operation, 'UTF8')
+            || int4send(octet_length(o.key)) || convert_to(o.key, 'UTF8')
+            || int4send(octet_length(o.facet)) || o.facet
+        ), 1, 8), 'hex'))::bit(64)::bigint)
     LIMIT $1
 ), deleted AS (
     DELETE FROM semel.record AS r

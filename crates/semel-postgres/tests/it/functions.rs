@@ -12,6 +12,7 @@ use semel_testkit::servers::{Major, Postgres};
 use crate::{
     caller::{Caller, PAY, claim, complete},
     fixture::Fixture,
+    words,
 };
 
 /// Says how a claim is decided, in a transaction that is rolled back.
@@ -287,4 +288,12 @@ async fn a_database_of_another_encoding_will_do() {
     client.batch_execute("COMMIT; BEGIN").await.unwrap();
     let row = client.query_one(claim, &[]).await.unwrap();
     assert_eq!((row.get(0), row.get(2)), ("replay", r#"["a", "é"]"#));
+
+    // A name has one lock, whichever encoding and whichever form.
+    let held = "ROLLBACK; BEGIN; SELECT * FROM semel.claim('Käufer', 'pay', 'held', '')";
+    client.batch_execute(held).await.unwrap();
+    let store = PostgresStore::builder(&url).open().await.unwrap();
+    let scope = Scope::new(Tenant::new("Käufer").unwrap(), Operation::new("pay").unwrap());
+    let asked = words::ask(&scope.intent(Key::new("held").unwrap()));
+    words::in_progress(&words::claim(&store, &asked).await.unwrap());
 }

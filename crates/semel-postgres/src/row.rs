@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel::{
     Fence, Fingerprint, IntentId, Key, Lease, Operation, Record, Scope, State, Tenant, Timestamp,
-    Token, codec, fingerprint::PlanId, outcome::Pointer,
+    Token, codec, decide, fingerprint::PlanId, outcome::Pointer,
 };
 
 use crate::{
@@ -129,13 +129,7 @@ pub(crate) fn facet(id: &IntentId) -> &[u8] {
 
 /// When the sweep has next something to do with a record.
 pub(crate) fn sweep_at(record: &Record) -> Option<i64> {
-    match record.state {
-        State::Running | State::Unknown => None,
-        State::Done | State::Failed if record.outcome.is_some() => {
-            Some(micros(record.replay_until.min(record.remember_until)))
-        }
-        State::Done | State::Failed | State::Open => Some(micros(record.remember_until)),
-    }
+    decide::due_at(record).map(micros)
 }
 
 /// The parameters of a record in the order of the statements that write: the name, then the columns.

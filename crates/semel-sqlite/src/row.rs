@@ -5,7 +5,7 @@ use std::time::Duration;
 use rusqlite::{Row, ToSql, types::ValueRef};
 use semel::{
     Fence, Fingerprint, IntentId, Key, Lease, Operation, Outcome, Record, Scope, State, Tenant,
-    Timestamp, Token, codec, fingerprint::PlanId, outcome::Pointer,
+    Timestamp, Token, codec, decide, fingerprint::PlanId, outcome::Pointer,
 };
 
 use crate::error::{Fault, damaged};
@@ -120,13 +120,7 @@ pub(crate) fn facet(id: &IntentId) -> &[u8] {
 
 /// When the sweep has next something to do with a record.
 pub(crate) fn sweep_at(record: &Record) -> Option<i64> {
-    match record.state {
-        State::Running | State::Unknown => None,
-        State::Done | State::Failed if record.outcome.is_some() => {
-            Some(micros(record.replay_until.min(record.remember_until)))
-        }
-        State::Done | State::Failed | State::Open => Some(micros(record.remember_until)),
-    }
+    decide::due_at(record).map(micros)
 }
 
 /// The columns of a record from `state` on, in the order of the statements that write.

@@ -92,7 +92,7 @@ use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use rusqlite::{Connection, DropBehavior, Transaction, TransactionState};
 use semel::{
-    Call, Outcome, Permit, Policy, Record, Refusal, StoreError, Timestamp, Token,
+    Call, Outcome, Permit, Policy, Record, Refusal, StoreError, Token,
     decide::{self, Ask, Decision, Finish, FinishKind, Grant, Settle},
     entropy::{Entropy, SystemEntropy},
     store::{claims_within_bounds, finish_within_bounds},
@@ -189,7 +189,7 @@ impl Transact {
         let behavior = tx.drop_behavior();
         tx.set_drop_behavior(DropBehavior::Rollback);
         self.admit(&tx)?;
-        let decided = self.decide(&tx, ask(call, token), call)?;
+        let decided = self.decide(&tx, call.ask(token), call)?;
         Ok(match decided {
             Decided::Run(held) => Atomic::Run(Guard { tx, behavior, transact: self.clone(), held }),
             Decided::Replay(record) => Atomic::Replay(as_before(tx, behavior), record),
@@ -283,21 +283,6 @@ fn take_lock(conn: &Connection, token: Token) -> Result<(), Fault> {
 fn as_before(mut tx: Transaction<'_>, behavior: DropBehavior) -> Transaction<'_> {
     tx.set_drop_behavior(behavior);
     tx
-}
-
-fn ask(call: &Call, token: Token) -> Ask {
-    Ask {
-        id: call.id.clone(),
-        token,
-        fingerprint: call.fingerprint,
-        older: Vec::new(),
-        // The transaction itself is the bound: what it does not commit was never claimed.
-        not_after: Timestamp::MAX,
-        lease: call.policy.lease,
-        on_lost: call.policy.on_lost,
-        compare: call.policy.compare,
-        claimed_by: call.claimed_by.clone(),
-    }
 }
 
 impl<'c> Guard<'c> {

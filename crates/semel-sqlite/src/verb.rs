@@ -1,17 +1,14 @@
 //! The verbs, each one atomic step: what it read decides, by [`semel::decide`], what it writes.
 
-use std::time::Duration;
-
 use semel::{
-    Fingerprint, IntentId, Lease, Permit, Record, State, Timestamp, codec,
+    IntentId, Permit, Record, Timestamp, codec,
     decide::{
         self, Ask, Decision, Finish, FinishKind, ReleaseAsk, Resolution, ResolveAsk,
         ResolveDecision, Settle,
     },
-    fingerprint::PlanId,
     store::{
         Actor, ClaimAnswer, Claimed, Completed, ReleaseAnswer, Released, Renew, Renewed,
-        capability::{AuditKind, AuditRow},
+        capability::AuditRow,
     },
 };
 
@@ -163,7 +160,7 @@ impl Complete {
     /// transition is [`decide`]'s, of a record in that state. Says whether it was.
     fn held(&self, step: &mut Step<'_>) -> Result<bool, Fault> {
         let (permit, now) = (&self.permit, step.now());
-        let running = running(permit);
+        let running = Record::held_by(permit);
         let ended = decide::complete(Some(&running), permit.token, permit.fence, &self.finish, now);
         match ended {
             Settle::Write(next) if self.finish.kind != FinishKind::Unknown => {
@@ -171,31 +168,6 @@ impl Complete {
             }
             _ => Ok(false),
         }
-    }
-}
-
-/// A record that is held by `permit`; the rest is not looked at.
-fn running(permit: &Permit) -> Record {
-    Record {
-        id: permit.id.clone(),
-        state: State::Running,
-        token: permit.token,
-        fence: permit.fence,
-        fingerprint: Fingerprint::new(PlanId::new([0; 8]), [0; 32]),
-        lease: Lease { renewed_at: Timestamp::default(), length: Duration::ZERO },
-        takeovers: 0,
-        compare: false,
-        incarnation: permit.incarnation,
-        created_at: Timestamp::default(),
-        claimed_at: Timestamp::default(),
-        settled_at: None,
-        claimed_by: None,
-        reason: None,
-        resolved_by: None,
-        outcome: None,
-        pointer: None,
-        replay_until: Timestamp::MAX,
-        remember_until: Timestamp::MAX,
     }
 }
 
@@ -218,22 +190,11 @@ impl Verb for Complete {
             (Settle::Already, Some(seen)) => Ok(Completed::Already(Box::new(seen.record))),
             (Settle::Stale | Settle::Already, _) => {
                 if finish.kind != FinishKind::Unknown {
-                    step.note(&conflict(permit, finish, now))?;
+                    step.note(&AuditRow::conflict(permit, finish, now))?;
                 }
                 Ok(Completed::Stale)
             }
         }
-    }
-}
-
-fn conflict(permit: &Permit, finish: &Finish, at: Timestamp) -> AuditRow {
-    let status = finish.outcome.as_ref().map_or(0, |outcome| outcome.status);
-    AuditRow {
-        id: permit.id.clone(),
-        at,
-        kind: AuditKind::Conflict,
-        actor: format!("fence {}", permit.fence.get()).into(),
-        note: format!("a completion with status {status} came after its permit had ended").into(),
     }
 }
 
@@ -278,13 +239,7 @@ impl Verb for Resolve {
             ResolveDecision::TooEarly(until) => Resolution::TooEarly(until),
             ResolveDecision::Write(next) => {
                 step.put(seen.as_ref(), &next)?;
-                step.note(&AuditRow {
-                    id: id.clone(),
-                    at: now,
-                    kind: AuditKind::Resolve,
-                    actor: actor.name.clone(),
-                    note: format!("{}: {}", ask.verdict.as_str(), actor.note).into(),
-                })?;
+                step.note(&AuditRow::resolved(id, &ask.verdict, actor, now))?;
                 Resolution::Stored
             }
         })

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     clock::Timestamp,
-    fingerprint::Fingerprint,
+    fingerprint::{Fingerprint, PlanId},
     key::IntentId,
     outcome::{Outcome, Pointer},
 };
@@ -189,6 +189,33 @@ pub struct Record {
 }
 
 impl Record {
+    /// Makes a record that is held by `permit`: what a statement may assume that itself compares token,
+    /// fence and state. The rest is empty.
+    #[must_use]
+    pub fn held_by(permit: &Permit) -> Self {
+        Self {
+            id: permit.id.clone(),
+            state: State::Running,
+            token: permit.token,
+            fence: permit.fence,
+            fingerprint: Fingerprint::new(PlanId::new([0; 8]), [0; 32]),
+            lease: Lease { renewed_at: Timestamp::default(), length: Duration::ZERO },
+            takeovers: 0,
+            compare: false,
+            incarnation: permit.incarnation,
+            created_at: Timestamp::default(),
+            claimed_at: Timestamp::default(),
+            settled_at: None,
+            claimed_by: None,
+            reason: None,
+            resolved_by: None,
+            outcome: None,
+            pointer: None,
+            replay_until: Timestamp::MAX,
+            remember_until: Timestamp::MAX,
+        }
+    }
+
     /// Returns what this record means at `now`, whether or not the sweep has come.
     #[must_use]
     pub fn phase(&self, now: Timestamp) -> Phase {

@@ -75,7 +75,7 @@ impl<'a> Asked<'a> {
         call.policy
             .check()
             .map_err(|error| invalid("the policy cannot be used").with_source(error))?;
-        let ask = ask(call, token);
+        let ask = call.ask(token);
         claims_within_bounds(std::slice::from_ref(&ask))?;
         let lock = transact.inner.secret.lock_of(&call.id);
         let mut mark = format!(" {lock}:");
@@ -175,21 +175,6 @@ impl<'a> Asked<'a> {
             _ => return Err(no_answer().into()),
         };
         Ok((lock, decided))
-    }
-}
-
-fn ask(call: &Call, token: Token) -> Ask {
-    Ask {
-        id: call.id.clone(),
-        token,
-        fingerprint: call.fingerprint,
-        older: Vec::new(),
-        // The transaction itself is the bound: what it does not commit was never claimed.
-        not_after: Timestamp::MAX,
-        lease: call.policy.lease,
-        on_lost: call.policy.on_lost,
-        compare: call.policy.compare,
-        claimed_by: call.claimed_by.clone(),
     }
 }
 

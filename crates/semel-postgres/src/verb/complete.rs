@@ -1,15 +1,9 @@
 //! The ends of runs: of many holders in one statement, and in a transaction what that did not store.
 
-use std::time::Duration;
-
 use semel::{
-    Fingerprint, Lease, Permit, Record, State, StoreError, Timestamp, codec,
+    Permit, Record, StoreError, Timestamp, codec,
     decide::{self, Finish, FinishKind, Settle},
-    fingerprint::PlanId,
-    store::{
-        Completed,
-        capability::{AuditKind, AuditRow},
-    },
+    store::{Completed, capability::AuditRow},
 };
 
 use super::{Answered, Busy, Verb};
@@ -38,7 +32,7 @@ impl Complete {
     pub(crate) fn new(permit: Permit, mut finish: Finish, secret: &LockSecret) -> Self {
         finish.reason = finish.reason.as_deref().map(told);
         let outcome = finish.outcome.as_ref().map(codec::encode);
-        let (held, begin) = (running(&permit), Timestamp::default());
+        let (held, begin) = (Record::held_by(&permit), Timestamp::default());
         let ended = decide::complete(Some(&held), permit.token, permit.fence, &finish, begin);
         let ended = match ended {
             Settle::Write(ended) if finish.kind != FinishKind::Unknown => Some(ended),
@@ -56,7 +50,10 @@ impl Complete {
             (Settle::Already, Some(record)) => (Completed::Already(Box::new(record.clone())), None),
             (Settle::Already | Settle::Stale, _) => {
                 let told = finish.kind != FinishKind::Unknown;
-                (Completed::Stale, told.then(|| Write::Note(conflict(permit, finish, look.now))))
+                (
+                    Completed::Stale,
+                    told.then(|| Write::Note(AuditRow::conflict(permit, finish, look.now))),
+                )
             }
         }
     }
@@ -163,40 +160,4 @@ async fn locked(step: Step<'_>, rest: &[&Complete]) -> Result<Vec<Answered<Compl
         return Ok(rest.iter().map(|_| Answered::Busy(Busy(None))).collect());
     }
     Ok(answers)
-}
-
-/// A record that is held by `permit`; the rest is not looked at.
-fn running(permit: &Permit) -> Record {
-    Record {
-        id: permit.id.clone(),
-        state: State::Running,
-        token: permit.token,
-        fence: permit.fence,
-        fingerprint: Fingerprint::new(PlanId::new([0; 8]), [0; 32]),
-        lease: Lease { renewed_at: Timestamp::default(), length: Duration::ZERO },
-        takeovers: 0,
-        compare: false,
-        incarnation: permit.incarnation,
-        created_at: Timestamp::default(),
-        claimed_at: Timestamp::default(),
-        settled_at: None,
-        claimed_by: None,
-        reason: None,
-        resolved_by: None,
-        outcome: None,
-        pointer: None,
-        replay_until: Timestamp::MAX,
-        remember_until: Timestamp::MAX,
-    }
-}
-
-fn conflict(permit: &Permit, finish: &Finish, at: Timestamp) -> AuditRow {
-    let status = finish.outcome.as_ref().map_or(0, |outcome| outcome.status);
-    AuditRow {
-        id: permit.id.clone(),
-        at,
-        kind: AuditKind::Conflict,
-        actor: format!("fence {}", permit.fence.get()).into(),
-        note: format!("a completion with status {status} came after its permit had ended").into(),
-    }
 }

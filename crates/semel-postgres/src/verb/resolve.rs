@@ -1,12 +1,9 @@
 //! Resolutions of unknown intents, each with its row of the audit in one transaction.
 
 use semel::{
-    IntentId, StoreError, Timestamp,
+    IntentId, StoreError,
     decide::{self, Resolution, ResolveAsk, ResolveDecision},
-    store::{
-        Actor,
-        capability::{AuditKind, AuditRow},
-    },
+    store::{Actor, capability::AuditRow},
 };
 
 use super::{Answered, Busy, Verb};
@@ -29,16 +26,6 @@ pub(crate) struct Resolve {
 impl Resolve {
     pub(crate) fn new(id: IntentId, ask: ResolveAsk, actor: Actor, secret: &LockSecret) -> Self {
         Self { named: Named::new(id, secret), ask, actor }
-    }
-
-    fn noted(&self, at: Timestamp) -> AuditRow {
-        AuditRow {
-            id: self.named.id.clone(),
-            at,
-            kind: AuditKind::Resolve,
-            actor: self.actor.name.clone(),
-            note: format!("{}: {}", self.ask.verdict.as_str(), self.actor.note).into(),
-        }
     }
 }
 
@@ -69,7 +56,9 @@ impl Verb for Resolve {
                 ResolveDecision::TooEarly(until) => Resolution::TooEarly(until),
                 ResolveDecision::Write(next) => {
                     writes.push(Write::put(seen, *next));
-                    writes.push(Write::Note(resolve.noted(now)));
+                    let Self { named, ask, actor } = resolve;
+                    let row = AuditRow::resolved(&named.id, &ask.verdict, actor, now);
+                    writes.push(Write::Note(row));
                     Resolution::Stored
                 }
             };

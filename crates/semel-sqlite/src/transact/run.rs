@@ -4,7 +4,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use semel::{Call, Outcome, Record, Refusal, StoreError, Token};
 use thiserror::Error;
 
-use super::{Atomic, Guard, Transact, ask};
+use super::{Atomic, Guard, Transact};
 use crate::{
     error::{commit, driver, is_busy},
     reader, verb,
@@ -118,7 +118,7 @@ impl Transact {
         token: Token,
     ) -> Result<Option<Ran<T>>, StoreError> {
         let seen = reader::one(conn, &self.time, &call.id)?;
-        let answered = verb::answered(&ask(call, token), seen, self.time.now());
+        let answered = verb::answered(&call.ask(token), seen, self.time.now());
         Ok(answered.and_then(|claimed| match claimed.answer {
             semel::store::ClaimAnswer::Replay(record) => Some(Ran::Replay(record)),
             // With older plans to compare by, only the claim itself can say.

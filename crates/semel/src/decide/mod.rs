@@ -22,7 +22,7 @@ mod tests;
 pub use claim::{Ask, Compare, Decision, Grant, OnLost, claim, grant, lose, rewind};
 pub use resolve::{Resolution, ResolveAsk, ResolveDecision, Verdict, resolve};
 pub use settle::{Finish, FinishKind, ReleaseAsk, Settle, complete, release, renew};
-pub use sweep::{Sweep, sweep, sweepable};
+pub use sweep::{Sweep, due_at, sweep, sweepable};
 
 use std::time::Duration;
 

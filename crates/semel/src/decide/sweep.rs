@@ -26,6 +26,18 @@ pub fn sweep(record: &Record, now: Timestamp) -> Sweep {
     }
 }
 
+/// Says from when on the sweep has something to do with a record; `None` for never.
+#[must_use]
+pub fn due_at(record: &Record) -> Option<Timestamp> {
+    match record.state {
+        State::Running | State::Unknown => None,
+        State::Done | State::Failed if record.outcome.is_some() => {
+            Some(record.replay_until.min(record.remember_until))
+        }
+        State::Done | State::Failed | State::Open => Some(record.remember_until),
+    }
+}
+
 /// Says whether a state can ever be swept.
 #[must_use]
 pub const fn sweepable(state: State) -> bool {

@@ -59,6 +59,23 @@ impl Call {
         }
     }
 
+    /// Makes the claim of this call under a token, without older fingerprints and in no hurry, as inside
+    /// a caller's own transaction: what that does not commit was never claimed.
+    #[must_use]
+    pub fn ask(&self, token: Token) -> Ask {
+        Ask {
+            id: self.id.clone(),
+            token,
+            fingerprint: self.fingerprint,
+            older: Vec::new(),
+            not_after: Timestamp::MAX,
+            lease: self.policy.lease,
+            on_lost: self.policy.on_lost,
+            compare: self.policy.compare,
+            claimed_by: self.claimed_by.clone(),
+        }
+    }
+
     /// Names a business reference that may be used but once in the intent's scope, under whichever key,
     /// for ever. Only claims inside a transaction of PostgreSQL keep one; all others refuse the call.
     #[must_use]
@@ -298,17 +315,8 @@ impl Engine {
 }
 
 fn ask(call: &Call, older: &[Fingerprint], token: Token, not_after: Timestamp) -> Ask {
-    Ask {
-        id: call.id.clone(),
-        token,
-        fingerprint: call.fingerprint,
-        older: older.to_vec(),
-        not_after,
-        lease: call.policy.lease,
-        on_lost: call.policy.on_lost,
-        compare: call.policy.compare,
-        claimed_by: call.claimed_by.as_deref().map(|by| cut(by, Ask::CLAIMED_BY_MAX)),
-    }
+    let claimed_by = call.claimed_by.as_deref().map(|by| cut(by, Ask::CLAIMED_BY_MAX));
+    Ask { older: older.to_vec(), not_after, claimed_by, ..call.ask(token) }
 }
 
 fn only(claimed: Vec<Claimed>) -> Result<Claimed, StoreError> {

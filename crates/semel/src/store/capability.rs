@@ -11,9 +11,11 @@ use async_trait::async_trait;
 
 use crate::{
     clock::Timestamp,
+    decide::{Finish, Verdict},
     error::StoreError,
     key::{IntentId, Operation, Tenant},
-    record::{Record, State},
+    record::{Permit, Record, State},
+    store::Actor,
 };
 
 /// What survives which loss.
@@ -224,6 +226,34 @@ pub struct AuditRow {
     pub actor: Box<str>,
     /// Why, or what was said.
     pub note: Box<str>,
+}
+
+impl AuditRow {
+    /// Makes the row of a completion that met an ended permit.
+    #[must_use]
+    pub fn conflict(permit: &Permit, finish: &Finish, at: Timestamp) -> Self {
+        let status = finish.outcome.as_ref().map_or(0, |outcome| outcome.status);
+        Self {
+            id: permit.id.clone(),
+            at,
+            kind: AuditKind::Conflict,
+            actor: format!("fence {}", permit.fence.get()).into(),
+            note: format!("a completion with status {status} came after its permit had ended")
+                .into(),
+        }
+    }
+
+    /// Makes the row of a resolution that was stored.
+    #[must_use]
+    pub fn resolved(id: &IntentId, verdict: &Verdict, actor: &Actor, at: Timestamp) -> Self {
+        Self {
+            id: id.clone(),
+            at,
+            kind: AuditKind::Resolve,
+            actor: actor.name.clone(),
+            note: format!("{}: {}", verdict.as_str(), actor.note).into(),
+        }
+    }
 }
 
 /// Reads for operators.

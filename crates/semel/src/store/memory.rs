@@ -14,8 +14,7 @@ use super::{
     Actor, BATCH_MAX, ClaimAnswer, Claimed, Completed, Reading, ReleaseAnswer, Released, Renew,
     Renewed, Store,
     capability::{
-        AuditKind, AuditRow, Bridge, Capabilities, Counts, Filter, Inspect, Looked, Sweep,
-        SweepBudget, Swept,
+        AuditRow, Bridge, Capabilities, Counts, Filter, Inspect, Looked, Sweep, SweepBudget, Swept,
     },
     claims_within_bounds, finish_within_bounds, release_within_bounds, resolution_within_bounds,
     within_batch,
@@ -132,7 +131,7 @@ impl Store for MemoryStore {
                 .map_or(Completed::Stale, |record| Completed::Already(Box::new(record.clone())))),
             Settle::Stale => {
                 if finish.kind != FinishKind::Unknown {
-                    inner.conflict(&permit, &finish, now);
+                    inner.note(AuditRow::conflict(&permit, &finish, now));
                 }
                 Ok(Completed::Stale)
             }
@@ -178,10 +177,8 @@ impl Store for MemoryStore {
             ResolveDecision::Changed(state) => Resolution::Changed(state),
             ResolveDecision::TooEarly(until) => Resolution::TooEarly(until),
             ResolveDecision::Write(next) => {
-                let note = format!("{}: {}", ask.verdict.as_str(), actor.note).into();
                 inner.put(next);
-                let kind = AuditKind::Resolve;
-                inner.note(AuditRow { id, at: now, kind, actor: actor.name, note });
+                inner.note(AuditRow::resolved(&id, &ask.verdict, &actor, now));
                 Resolution::Stored
             }
         })
@@ -250,18 +247,6 @@ impl Inner {
             self.audit.remove(0);
         }
         self.audit.push(row);
-    }
-
-    fn conflict(&mut self, permit: &Permit, finish: &Finish, at: Timestamp) {
-        let status = finish.outcome.as_ref().map_or(0, |outcome| outcome.status);
-        self.note(AuditRow {
-            id: permit.id.clone(),
-            at,
-            kind: AuditKind::Conflict,
-            actor: format!("fence {}", permit.fence.get()).into(),
-            note: format!("a completion with status {status} came after its permit had ended")
-                .into(),
-        });
     }
 }
 

@@ -20,6 +20,8 @@ enum May {
 const EDGES: &[(&str, May)] = &[
     ("semel", May::Only(&[])),
     ("semel-bench", May::Anything),
+    // It drills the whole stack: it carries a gateway, and judges by the history checker of the tests.
+    ("semel-drill", May::Only(&["semel", "semel-gateway", "semel-http", "semel-testkit"])),
     ("semel-examples", May::Anything),
     ("semel-gateway", May::Only(&["semel", "semel-http", "semel-postgres", "semel-sqlite"])),
     ("semel-http", May::Only(&["semel"])),
@@ -30,7 +32,8 @@ const EDGES: &[(&str, May)] = &[
 ];
 
 /// Never linked into a release: others may name them only in `dev-dependencies`.
-const ONLY_FOR_TESTS: &[&str] = &["semel-testkit", "semel-bench", "semel-examples", "xtask"];
+const ONLY_FOR_TESTS: &[&str] =
+    &["semel-bench", "semel-drill", "semel-examples", "semel-testkit", "xtask"];
 
 /// Crates that the base build of `semel` must not pull in, by what they are.
 const NOT_IN_THE_ENGINE: &[(&str, &[&str])] = &[

@@ -11,6 +11,7 @@ use super::tree::{File, Tree};
 const ROOMS: &[(&str, &str)] = &[
     ("crates/semel/src/clock.rs", "reads the clock"),
     ("crates/semel/src/entropy.rs", "draws chance"),
+    ("crates/semel-drill/src/lib.rs", "breaks things on purpose, with deadlines"),
     ("crates/semel-gateway/src/config/", "reads the environment"),
 ];
 

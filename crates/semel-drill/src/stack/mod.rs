@@ -1,0 +1,1 @@
+//! Drilling Semel itself: gateways, a store and an upstream under trouble.

@@ -1,0 +1,8 @@
+//! What the drill promises.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test may fail by panicking, and reads the clock for deadlines"
+)]

@@ -12,6 +12,7 @@
     clippy::disallowed_methods,
     reason = "a drill reads clocks for deadlines, takes secrets from the environment and starts tasks"
 )]
+#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail by panicking"))]
 
 pub mod cli;
 pub mod http;

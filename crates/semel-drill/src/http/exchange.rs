@@ -35,8 +35,8 @@ pub enum Got {
     Answer(Answer),
     /// The drill hung up once the request was out.
     HungUp,
-    /// The answer was sent, and the drill's proxy swallowed it.
-    Swallowed,
+    /// The target sent this whole answer, and the drill kept it from the client.
+    Swallowed(Answer),
     /// The connection ended without a whole answer; why.
     Broken(String),
     /// No answer within the bound.
@@ -56,4 +56,58 @@ pub struct Exchange {
     pub sent_at: Duration,
     /// How long it took.
     pub took: Duration,
+}
+
+/// What becomes of the connection that a request goes out on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum How {
+    /// The client closes it as soon as the request is out.
+    HangUp,
+    /// The target sends its whole answer, and the client gets none of it.
+    Swallow,
+    /// The client reads the whole answer.
+    Whole,
+}
+
+impl Answer {
+    /// Returns the first value of a header; `name` is in lower case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns what stands at a JSON pointer of the body; a text as it is, anything else as JSON.
+    #[must_use]
+    pub fn at(&self, pointer: &str) -> Option<String> {
+        let body: serde_json::Value = serde_json::from_slice(&self.body).ok()?;
+        match body.pointer(pointer)? {
+            serde_json::Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        }
+    }
+}
+
+impl Got {
+    /// Returns the answer that the client has read.
+    #[must_use]
+    pub const fn answer(&self) -> Option<&Answer> {
+        match self {
+            Self::Answer(answer) => Some(answer),
+            Self::Broken(_) | Self::HungUp | Self::Swallowed(_) | Self::TimedOut => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Got {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Answer(answer) => write!(f, "{}", answer.status),
+            Self::Broken(why) => write!(f, "no answer: {why}"),
+            Self::HungUp => f.write_str("nothing: the client hung up"),
+            Self::Swallowed(answer) => {
+                write!(f, "nothing: a {} was lost on its way", answer.status)
+            }
+            Self::TimedOut => f.write_str("no answer in time"),
+        }
+    }
 }

@@ -3,5 +3,12 @@
 pub mod exchange;
 pub mod scenario;
 
+mod connection;
+mod target;
+
 #[doc(inline)]
-pub use self::exchange::{Answer, Exchange, Got, Request};
+pub use self::{
+    connection::Connection,
+    exchange::{Answer, Exchange, Got, How, Request},
+    target::{Target, TargetError},
+};

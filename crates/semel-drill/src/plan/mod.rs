@@ -122,6 +122,9 @@ pub struct Variants {
     pub reformatted: Option<String>,
     /// A body that makes the operation take long, so that others come meanwhile.
     pub slow: Option<String>,
+    /// A body that the operation refuses for good, such as an amount below zero, and that has no
+    /// effect.
+    pub refused: Option<String>,
 }
 
 /// What makes the caller somebody else.
@@ -221,6 +224,9 @@ pub struct AnswersSpec {
     pub reformatted: Option<Other>,
     /// A header that marks a replay, in lower case, with its value.
     pub replay_header: Option<[String; 2]>,
+    /// A JSON pointer, and the value there by which an answer says that nobody can know whether the
+    /// intent was done; `/code` and `unknown` under the contract `semel`.
+    pub unknown: Option<[String; 2]>,
 }
 
 /// How a variation is documented to be taken.
@@ -247,10 +253,12 @@ pub struct Bounds {
     pub answer_seconds: u64,
     /// How long the drill may wait for an expiry or for a lost holder's lease, in seconds.
     pub patience_seconds: u64,
+    /// What the chance of the storm and of the kills starts from; drawn afresh unless said.
+    pub seed: Option<u64>,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { racers: 20, storm: 40, answer_seconds: 30, patience_seconds: 60 }
+        Self { racers: 20, storm: 40, answer_seconds: 30, patience_seconds: 60, seed: None }
     }
 }

@@ -11,7 +11,7 @@ mod serve;
 mod store;
 mod table;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -44,10 +44,17 @@ enum Command {
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
+    run(std::env::args_os())
+}
+
+/// Does what a command line says, whose first word is the program's own name: for a program that is
+/// a gateway besides.
+#[must_use]
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("semel: this is a fault of the program itself, please report it: {panic}");
     }));
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(arguments);
     let log = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
     match cli.log.init(log).and_then(|()| cli.command.run()) {
         Ok(exit) => exit.into(),

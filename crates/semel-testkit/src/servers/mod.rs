@@ -1,6 +1,7 @@
 //! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, and a way
 //! to them that is slow, breaks and loses what it is told to.
 
+mod disk;
 mod patience;
 mod pgbouncer;
 mod port;
@@ -12,10 +13,12 @@ mod tools;
 mod user;
 
 pub use self::{
+    disk::Disk,
     pgbouncer::{Builder as PgBouncerBuilder, PgBouncer},
     port::free_port,
     postgres::{Builder as PostgresBuilder, Major, Postgres, Session, failover_url},
     process::{Process, ProcessError},
+    scratch::{Medium, Scratch},
     tcp::{Moment, TcpProxy, Towards, Trap},
     tools::{Tools, tools},
 };

@@ -13,7 +13,8 @@ use std::{
 use super::{patience::until, process, user};
 
 /// Waits until the test is gone or has done with the folder, whichever way; then ends everything
-/// that runs in it, frees what a killed PostgreSQL left in the kernel, and removes it.
+/// that runs in it, frees what a killed PostgreSQL left in the kernel, takes off the disks that were
+/// mounted in it, and removes it unless it is to be kept.
 const GUARDIAN: &str = r#"
 cat >/dev/null
 inside() {
@@ -27,7 +28,10 @@ for file in "$1"/*/postmaster.pid; do
     segment=$(sed -n '7s/.* //p' "$file" 2>/dev/null)
     [ -z "$segment" ] || ipcrm -m "$segment" 2>/dev/null
 done
-rm -rf -- "$1"
+while read -r _ mount _; do
+    case "$mount" in "$1"/*) umount -l -- "$mount" ;; esac
+done </proc/mounts
+[ "$2" = keep ] || rm -rf -- "$1"
 "#;
 
 /// A file system in memory.
@@ -35,35 +39,59 @@ const MEMORY: &str = "/dev/shm";
 
 /// What a folder lies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Medium {
+pub enum Medium {
     /// What survives a power cut.
     Disk,
     /// Memory if there is enough of it: files are made there in no time.
     Memory,
 }
 
-/// A folder that the user of the servers owns.
+/// A folder that the user of the servers owns. When it is dropped, or its process is gone, whatever
+/// runs in it ends, and it is removed.
 ///
 /// A server may give its children process groups and sessions of their own, and a killed one leaves
 /// them to nobody: what tells that a process belongs here is that it works inside the folder.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub struct Scratch {
     path: PathBuf,
     guardian: Child,
 }
 
 impl Scratch {
-    pub(super) fn new(name: &str, medium: Medium) -> Self {
+    /// Makes a folder with this word in its name.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no folder that may hold it.
+    #[must_use]
+    pub fn new(name: &str, medium: Medium) -> Self {
         let path = fresh_folder(name, medium);
         user::give(&path);
+        Self::guarded(path, "remove")
+    }
+
+    /// Uses a folder of the caller's, which stays; what runs in it ends all the same.
+    ///
+    /// # Errors
+    ///
+    /// Fails if it is not there and cannot be made.
+    pub fn kept(path: &Path) -> std::io::Result<Self> {
+        fs::create_dir_all(path)?;
+        // Processes are known by their real folder.
+        Ok(Self::guarded(path.canonicalize()?, "keep"))
+    }
+
+    fn guarded(path: PathBuf, then: &str) -> Self {
         let mut guardian = Command::new("/bin/sh");
-        guardian.args(["-c", GUARDIAN, "guardian"]).arg(&path).current_dir("/");
+        guardian.args(["-c", GUARDIAN, "guardian"]).arg(&path).arg(then).current_dir("/");
         guardian.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let guardian = process::spawn_alone(guardian).expect("a shell starts");
         Self { path, guardian }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Returns where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         &self.path
     }
 

@@ -69,7 +69,8 @@ pub(super) fn may_enter(folder: &Path) -> bool {
     server_user().is_none() || folder.ancestors().all(lets_in)
 }
 
-fn own_uid() -> u32 {
+/// Returns the number of the user that this process runs as.
+pub(super) fn own_uid() -> u32 {
     fs::metadata("/proc/self").expect("a process sees itself").uid()
 }
 

@@ -100,7 +100,9 @@ fn template(major: Major) -> PathBuf {
 
 /// Copies a folder with its owners, sharing blocks where the file system can.
 fn copy(from: &Path, to: &Path) {
-    run(Command::new("cp").args(["--archive", "--reflink=auto"]).args([from, to]));
+    // What is in the folder: it may be there already, as a disk of its own.
+    let from = from.join(".");
+    run(Command::new("cp").args(["--archive", "--reflink=auto"]).args([from.as_path(), to]));
 }
 
 /// Runs a command to its end and returns what it printed.

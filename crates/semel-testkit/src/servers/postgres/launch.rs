@@ -56,10 +56,9 @@ impl Launch {
         Ok(process)
     }
 
-    /// Shuts the server down and waits until it is gone.
-    pub(super) fn stop(process: &mut Process) {
-        // Fast: what is open is rolled back.
-        process.signal("INT");
+    /// Shuts the server down by a signal and waits until it is gone.
+    pub(super) fn stop(process: &mut Process, signal: &str) {
+        process.signal(signal);
         assert!(until(|| process.ended().is_some()), "PostgreSQL does not shut down");
     }
 

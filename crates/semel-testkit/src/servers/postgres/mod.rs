@@ -17,10 +17,11 @@ use std::{
 use self::launch::Launch;
 pub use self::{install::Major, session::Session, standby::failover_url};
 use super::{
-    Process,
+    Disk, Process,
     patience::blocking,
     port,
     scratch::{Medium, Scratch},
+    user,
 };
 
 /// What every server is told, before what the test tells it.
@@ -48,6 +49,7 @@ pub struct Builder {
     settings: Vec<(String, String)>,
     environment: Vec<(String, String)>,
     fsync: bool,
+    disk_mib: Option<u32>,
 }
 
 impl Builder {
@@ -63,6 +65,13 @@ impl Builder {
     pub fn fsync(mut self, fsync: bool) -> Self {
         self.fsync = fsync;
         self
+    }
+
+    /// Gives the data a disk of its own, of this size, whose power can be cut; commits reach it.
+    /// Only where [`Disk::usable`] says that it can be.
+    pub fn disk(mut self, mib: u32) -> Self {
+        self.disk_mib = Some(mib);
+        self.fsync(true)
     }
 
     /// Sets a variable of the server's environment, which is all but empty.
@@ -84,7 +93,10 @@ impl Builder {
     fn start_with(&self, fill: impl FnOnce(&Path)) -> Postgres {
         let medium = if self.fsync { Medium::Disk } else { Medium::Memory };
         let scratch = Scratch::new("postgres", medium);
+        let disk = self.disk_mib.map(|mib| data_disk(scratch.path(), mib));
         fill(scratch.path());
+        // The data was made once without a flush, and copied.
+        disk.iter().for_each(Disk::flush);
         let mut launch = Launch {
             program: self.major.program("postgres"),
             folder: scratch.path().to_owned(),
@@ -100,8 +112,16 @@ impl Builder {
         let (port, process) =
             port::start_on_free_port(|port| Launch { port, ..launch.clone() }.start());
         launch.port = port;
-        Postgres { built: self.clone(), launch, process: Some(process), scratch }
+        Postgres { built: self.clone(), launch, process: Some(process), disk, scratch }
     }
+}
+
+fn data_disk(scratch: &Path, mib: u32) -> Disk {
+    let data = scratch.join("data");
+    let disk = Disk::mount(&scratch.join("disk.img"), &data, mib);
+    let disk = disk.unwrap_or_else(|why| panic!("{why}"));
+    user::give(&data);
+    disk
 }
 
 /// A private server. Dropping it ends it, with all its backends, and removes its data.
@@ -110,13 +130,21 @@ pub struct Postgres {
     built: Builder,
     launch: Launch,
     process: Option<Process>,
+    // Before the folder that it is mounted in.
+    disk: Option<Disk>,
     scratch: Scratch,
 }
 
 impl Postgres {
     /// Sets up a server of one major.
     pub fn builder(major: Major) -> Builder {
-        Builder { major, settings: Vec::new(), environment: Vec::new(), fsync: false }
+        Builder {
+            major,
+            settings: Vec::new(),
+            environment: Vec::new(),
+            fsync: false,
+            disk_mib: None,
+        }
     }
 
     /// Starts a server as it comes: see [`Builder`] for other ways.
@@ -211,11 +239,44 @@ impl Postgres {
     ///
     /// Panics if it does not end.
     pub async fn stop(&mut self) {
+        self.end_by("INT").await;
+    }
+
+    /// Shuts it down without a word to anybody, and without writing down what is only in the log: its
+    /// immediate shutdown.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does not end.
+    pub async fn stop_immediately(&mut self) {
+        self.end_by("QUIT").await;
+    }
+
+    async fn end_by(&mut self, signal: &'static str) {
         self.resume();
         if let Some(mut process) = self.process.take() {
-            blocking(move || Launch::stop(&mut process)).await;
+            blocking(move || Launch::stop(&mut process, signal)).await;
         }
         self.scratch.kill_all();
+    }
+
+    /// Cuts the power of its disk and ends it: what was not flushed is gone. Afterwards it can be
+    /// restarted.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it has no disk of its own, by [`Builder::disk`].
+    pub async fn cut_power(&mut self) {
+        let mut disk = self.disk.take().expect("the server has a disk of its own");
+        disk.cut();
+        self.kill();
+        self.disk = Some(
+            blocking(move || {
+                disk.back();
+                disk
+            })
+            .await,
+        );
     }
 
     /// Starts it again on its data and its port, after shutting it down if it still runs.

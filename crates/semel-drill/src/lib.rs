@@ -12,7 +12,10 @@
     clippy::disallowed_methods,
     reason = "a drill reads clocks for deadlines, takes secrets from the environment and starts tasks"
 )]
-#![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may fail by panicking"))]
+#![cfg_attr(
+    test,
+    allow(clippy::panic, clippy::unwrap_used, reason = "a test may fail by panicking")
+)]
 
 pub mod cli;
 pub mod http;

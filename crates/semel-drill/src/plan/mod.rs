@@ -5,260 +5,117 @@
 //! for what the first answer named at `resource.id`, and `{{env:NAME}}` for a variable of the
 //! environment, so that no secret stands in the file.
 
-use std::{collections::BTreeMap, path::PathBuf};
+mod builtin;
+mod check;
+mod expected;
+mod mask;
+mod problem;
+mod reading;
+mod reference;
+mod schema;
+mod span;
+mod spec;
+mod template;
+#[cfg(test)]
+mod tests;
 
-use serde::Deserialize;
+use std::{fs, path::Path};
 
-/// A drill of one operation of one API.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// What is drilled, for the report.
-    pub name: String,
-    /// Where the API listens, such as `http://127.0.0.1:8080`; the command line wins.
-    pub target: Option<String>,
-    /// Whose documented answers are expected where `[answers]` does not say.
-    #[serde(default)]
-    pub contract: Contract,
-    /// How the key is sent.
-    #[serde(default)]
-    pub key: KeySpec,
-    /// The operation.
-    pub request: RequestSpec,
-    /// Bodies that a retry must not be taken for, or must be taken for.
-    #[serde(default)]
-    pub variants: Variants,
-    /// Another operation that takes a key.
-    pub other: Option<RequestSpec>,
-    /// Another caller.
-    pub tenant: Option<TenantSpec>,
-    /// How effects are counted.
-    pub effects: EffectsSpec,
-    /// What the operation makes, and how it is changed or deleted afterwards.
-    pub resource: Option<ResourceSpec>,
-    /// How long a key is remembered.
-    #[serde(default)]
-    pub lifetime: LifetimeSpec,
-    /// How the API is started and killed.
-    pub process: Option<ProcessSpec>,
-    /// What the API documents, where it differs from the contract.
-    #[serde(default)]
-    pub answers: AnswersSpec,
-    /// Bounds of the drill.
-    #[serde(default)]
-    pub bounds: Bounds,
-}
+use toml::de::DeTable;
 
-/// A published contract.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum Contract {
-    /// draft-ietf-httpapi-idempotency-key-header-07: 422 for other content, 409 while it runs, 400
-    /// without a key.
-    #[default]
-    Ietf,
-    /// Stripe's v1 API: 400 for other content and other operations, 409 while it runs.
-    Stripe,
-    /// Semel's gateway and layer.
-    Semel,
-}
+pub(crate) use self::problem::hint;
+#[doc(inline)]
+pub use self::{
+    builtin::{BUILTIN, Builtin, builtin},
+    expected::{Expected, KeyRules},
+    mask::Secrets,
+    problem::{PlanError, Problem},
+    reference::reference_page,
+    span::written,
+    spec::{
+        AnswersSpec, Bounds, Contract, EffectsSpec, KeySpec, KeyStyle, Late, LifetimeSpec, Other,
+        Plan, ProcessSpec, RequestSpec, ResourceSpec, TenantSpec, Variants,
+    },
+    template::{Names, fill, fill_path, fill_pointer},
+};
+use self::{
+    problem::Found,
+    reading::{Reading, Table, Variables},
+};
 
-/// How the key is sent.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct KeySpec {
-    /// The header; `Idempotency-Key` unless said.
-    pub header: Option<String>,
-    /// What a key looks like.
-    pub style: KeyStyle,
-    /// The longest key that is documented, in characters.
-    pub max_length: Option<usize>,
-    /// Whether a request without a key is documented to be refused.
-    pub required: Option<bool>,
-}
+/// The longest plan that is read, in bytes.
+const PLAN_MAX: u64 = 1 << 20;
 
-/// What a key looks like.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum KeyStyle {
-    /// A random UUID, version 4.
-    #[default]
-    Uuid,
-    /// A random UUID in double quotes, as a structured field's string.
-    Quoted,
-}
-
-/// A request.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RequestSpec {
-    /// The method; `POST` unless said.
-    #[serde(default = "post")]
-    pub method: String,
-    /// The target's path with its query.
-    pub path: String,
-    /// Headers beside the key; `content-type: application/json` unless one is said.
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-    /// The body.
-    #[serde(default)]
-    pub body: String,
-}
-
-fn post() -> String {
-    "POST".to_owned()
-}
-
-/// Other bodies of the operation; each may name `{{intent}}` too.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Variants {
-    /// Another command: a key with this body is a mismatch.
-    pub changed: Option<String>,
-    /// Two bodies whose numbers differ only beyond what a double can tell apart.
-    pub twins: Option<[String; 2]>,
-    /// The same command in other bytes; made from a JSON body unless said: members turned round, and
-    /// white space.
-    pub reformatted: Option<String>,
-    /// A body that makes the operation take long, so that others come meanwhile.
-    pub slow: Option<String>,
-    /// A body that the operation refuses for good, such as an amount below zero, and that has no
-    /// effect.
-    pub refused: Option<String>,
-}
-
-/// What makes the caller somebody else.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TenantSpec {
-    /// Headers that replace those of the request.
-    pub headers: BTreeMap<String, String>,
-}
-
-/// How the effects of one intent are counted: by a URL, or by SQL.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EffectsSpec {
-    /// A path of the target, or a whole URL, that answers JSON.
-    pub url: Option<String>,
-    /// Headers of that request.
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-    /// Where the count stands: a number counts itself, an array or an object its members; nothing
-    /// there counts zero.
-    #[serde(default)]
-    pub pointer: String,
-    /// `sqlite:PATH` or `postgres://…`.
-    pub database: Option<String>,
-    /// A query whose first column of its first row is the count; `$1` is the intent's name.
-    pub sql: Option<String>,
-}
-
-/// What the operation makes.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ResourceSpec {
-    /// Where the answer names it, as a JSON pointer.
-    pub id: String,
-    /// Changes it.
-    pub change: Option<RequestSpec>,
-    /// Deletes it.
-    pub delete: Option<RequestSpec>,
-}
-
-/// How long a key is remembered.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct LifetimeSpec {
-    /// After how many seconds the outcome is no longer replayed; a late retry is drilled if the drill
-    /// may wait so long.
-    pub replay_seconds: Option<u64>,
-    /// What a retry after that is documented to meet.
-    pub late: Late,
-}
-
-/// What a late retry is documented to meet.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum Late {
-    /// A refusal: the fact is remembered.
-    #[default]
-    Refused,
-    /// A new run: the key is free again.
-    Runs,
-}
-
-/// The API's process.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProcessSpec {
-    /// The program and its arguments; it must stay in the foreground.
-    pub start: Vec<String>,
-    /// Where it runs; relative to the plan.
-    pub folder: Option<PathBuf>,
-    /// A path that answers 2xx once the API is ready.
-    pub ready: String,
-}
-
-/// What the API documents.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct AnswersSpec {
-    /// Statuses of a first run.
-    pub first: Option<Vec<u16>>,
-    /// Statuses for other content under a used key.
-    pub mismatch: Option<Vec<u16>>,
-    /// Statuses while the first still runs; an API that lets the second wait answers the first's.
-    pub in_progress: Option<Vec<u16>>,
-    /// Statuses without a key.
-    pub missing_key: Option<Vec<u16>>,
-    /// Statuses for a key that is no key.
-    pub bad_key: Option<Vec<u16>>,
-    /// Statuses of a late retry that is refused.
-    pub late: Option<Vec<u16>>,
-    /// Statuses that say "the same key again, later", beside 429 and 503.
-    pub retry: Option<Vec<u16>>,
-    /// What the same key names at another operation.
-    pub other_operation: Option<Other>,
-    /// Whether the same command in other bytes is the same command.
-    pub reformatted: Option<Other>,
-    /// A header that marks a replay, in lower case, with its value.
-    pub replay_header: Option<[String; 2]>,
-    /// A JSON pointer, and the value there by which an answer says that nobody can know whether the
-    /// intent was done; `/code` and `unknown` under the contract `semel`.
-    pub unknown: Option<[String; 2]>,
-}
-
-/// How a variation is documented to be taken.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum Other {
-    /// As another intent, which runs.
-    Independent,
-    /// As other content under a used key.
-    Mismatch,
-    /// As the same intent, which is replayed.
-    Same,
-}
-
-/// Bounds of the drill.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Bounds {
-    /// How many race with one key.
-    pub racers: usize,
-    /// Intents of the storm.
-    pub storm: usize,
-    /// How long one answer may take, in seconds.
-    pub answer_seconds: u64,
-    /// How long the drill may wait for an expiry or for a lost holder's lease, in seconds.
-    pub patience_seconds: u64,
-    /// What the chance of the storm and of the kills starts from; drawn afresh unless said.
-    pub seed: Option<u64>,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { racers: 20, storm: 40, answer_seconds: 30, patience_seconds: 60, seed: None }
+impl Plan {
+    /// Reads a plan from its text alone: variables of the environment stay as they are written.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, at once.
+    pub fn parse(text: &str) -> Result<Self, PlanError> {
+        Self::parse_in(text, Path::new(""), None)
     }
+
+    /// Reads a plan from a file or, where there is no such file, the built-in one of that name, with
+    /// the variables of the environment that it names.
+    ///
+    /// # Errors
+    /// There is no such plan, or everything that is wrong with it.
+    pub fn read(path_or_name: &str) -> Result<Self, PlanError> {
+        let path = Path::new(path_or_name);
+        let variables: Variables<'_> = &|name| std::env::var(name).ok();
+        if let (false, Some(builtin)) = (path.exists(), builtin(path_or_name)) {
+            return Self::parse_in(builtin.text, Path::new(""), Some(variables))
+                .map_err(|error| error.of(path_or_name));
+        }
+        let text = read_bounded(path)
+            .map_err(|why| PlanError::unread(path_or_name, unread(path_or_name, &why)))?;
+        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        Self::parse_in(&text, folder, Some(variables)).map_err(|error| error.of(path_or_name))
+    }
+
+    fn parse_in(
+        text: &str,
+        folder: &Path,
+        variables: Option<Variables<'_>>,
+    ) -> Result<Self, PlanError> {
+        let tree = DeTable::parse(text).map_err(|error| {
+            let message = format!("this is not TOML: {}", error.message().replace('\n', "; "));
+            let span = error.span().unwrap_or(0..0);
+            let found = Found { setting: String::new(), message, span };
+            PlanError { plan: "plan".to_owned(), problems: vec![found.placed(text)] }
+        })?;
+        let mut reading = Reading::new(folder, variables);
+        let plan = Self::from_table(&mut Table::new(tree.get_ref(), "", &mut reading));
+        if let Some(plan) = &plan {
+            check::check(plan, &mut reading);
+        }
+        let (mut plan, secrets) = reading.end(plan, text)?;
+        plan.secrets = secrets;
+        plan.root(folder);
+        Ok(plan)
+    }
+
+    /// Lets a relative file of SQLite start at the plan's folder.
+    fn root(&mut self, folder: &Path) {
+        let database = self.effects.database.as_mut();
+        let file = database.as_ref().and_then(|database| database.strip_prefix("sqlite:"));
+        if let Some(rooted) = file.map(|file| format!("sqlite:{}", folder.join(file).display())) {
+            self.effects.database = Some(rooted);
+        }
+    }
+}
+
+/// Reads a file that must not be longer than a plan may be.
+fn read_bounded(path: &Path) -> Result<String, String> {
+    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
+    if length > PLAN_MAX {
+        return Err(format!("it is {length} bytes long, and a plan at most {PLAN_MAX}"));
+    }
+    fs::read_to_string(path).map_err(|error| error.to_string())
+}
+
+fn unread(name: &str, why: &str) -> String {
+    let names = BUILTIN.iter().map(|plan| plan.name);
+    let listed = names.clone().collect::<Vec<_>>().join(", ");
+    format!("it cannot be read ({why}), and the built-in plans are {listed}{}", hint(name, names))
 }

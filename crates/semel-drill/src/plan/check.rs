@@ -1,0 +1,378 @@
+//! What must hold between the settings of a plan, so that its drill can find anything out.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use http::{HeaderName, HeaderValue, Method, Uri};
+
+use super::{
+    Plan, RequestSpec,
+    expected::Published,
+    reading::Reading,
+    spec::{Bounds, EffectsSpec, Late, ResourceSpec},
+    template,
+};
+
+/// What a request may name before anything was made.
+const BEFORE: &[&str] = &["intent", "key"];
+
+/// What a request may name afterwards.
+const AFTER: &[&str] = &["intent", "key", "id"];
+
+/// Headers that the drill sends by itself.
+const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "host", "transfer-encoding"];
+
+/// Notes everything that is wrong.
+pub(super) fn check(plan: &Plan, reading: &mut Reading<'_>) {
+    name(plan, reading);
+    key(plan, reading);
+    request("request", &plan.request, BEFORE, plan, reading);
+    if !names_intent(&plan.request.path, &plan.request.body) {
+        reading.problem(
+            "request.body",
+            "`request` names `{{intent}}` neither in its body nor in its path: its effects could not \
+             be counted",
+        );
+    }
+    variants(plan, reading);
+    others(plan, reading);
+    if let Some(resource) = &plan.resource {
+        resource_is_named(resource, plan, reading);
+    }
+    effects(&plan.effects, reading);
+    lifetime(plan, reading);
+    process(plan, reading);
+    answers(plan, reading);
+    bounds(&plan.bounds, reading);
+}
+
+fn name(plan: &Plan, reading: &mut Reading<'_>) {
+    let length = plan.name.chars().count();
+    if length == 0 || length > 200 || plan.name.contains(char::is_control) {
+        reading.problem("name", "`name` must be one line of 1 to 200 characters");
+    }
+    if let Some(target) = &plan.target
+        && !template::has_variable(target)
+        && !is_url(target)
+    {
+        reading.problem(
+            "target",
+            "`target` must be an http or https URL, such as \"http://127.0.0.1:8080\"",
+        );
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    let Ok(uri) = text.parse::<Uri>() else {
+        return false;
+    };
+    let known = matches!(uri.scheme_str(), Some("http" | "https"));
+    known && uri.host().is_some_and(|host| !host.is_empty()) && !text.contains('#')
+}
+
+fn key(plan: &Plan, reading: &mut Reading<'_>) {
+    if HeaderName::try_from(plan.key.header.as_str()).is_err() {
+        reading.problem("key.header", "`key.header` must be the name of a header");
+    }
+    if plan.key.max_length.is_some_and(|length| !(1..=8192).contains(&length)) {
+        reading.problem("key.max_length", "`key.max_length` must be from 1 to 8192");
+    }
+}
+
+fn request(
+    path: &str,
+    spec: &RequestSpec,
+    allowed: &[&str],
+    plan: &Plan,
+    reading: &mut Reading<'_>,
+) {
+    let method = Method::from_bytes(spec.method.as_bytes());
+    let upper = !spec.method.contains(|c: char| c.is_ascii_lowercase());
+    if method.is_err() || !upper || spec.method == "CONNECT" {
+        let message = format!("`{path}.method` must be a method in capitals, such as \"POST\"");
+        reading.problem(&format!("{path}.method"), message);
+    }
+    let place = format!("{path}.path");
+    local_path(&place, &spec.path, reading);
+    templates(&place, &spec.path, allowed, reading);
+    templates(&format!("{path}.body"), &spec.body, allowed, reading);
+    headers(&format!("{path}.headers"), &spec.headers, allowed, reading);
+    for name in spec.headers.keys().filter(|name| name.eq_ignore_ascii_case(&plan.key.header)) {
+        let place = format!("{path}.headers.{name}");
+        reading.problem(&place, format!("`{place}` carries the key: the drill sends it itself"));
+    }
+}
+
+fn local_path(place: &str, path: &str, reading: &mut Reading<'_>) {
+    let plain = path.chars().all(|c| c.is_ascii_graphic() && c != '#');
+    if !path.starts_with('/') || !plain {
+        let message = format!(
+            "`{place}` must begin with \"/\" and hold neither spaces nor \"#\": write others as %20"
+        );
+        reading.problem(place, message);
+    }
+}
+
+fn templates(place: &str, text: &str, allowed: &[&str], reading: &mut Reading<'_>) {
+    if let Some(problem) = template::problem(text, allowed) {
+        reading.problem(place, format!("`{place}` {problem}"));
+    }
+}
+
+fn headers(
+    path: &str,
+    headers: &BTreeMap<String, String>,
+    allowed: &[&str],
+    reading: &mut Reading<'_>,
+) {
+    for (name, value) in headers {
+        let place = format!("{path}.{name}");
+        templates(&place, value, allowed, reading);
+        if OWN_HEADERS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+            reading.problem(&place, format!("the drill sends `{name}` itself: leave it out"));
+        } else if HeaderName::try_from(name.as_str()).is_err() {
+            reading.problem(&place, format!("`{place}`: {name:?} is no name of a header"));
+        } else if HeaderValue::try_from(value.as_str()).is_err() {
+            reading.problem(&place, format!("`{place}` holds a character that no header may hold"));
+        }
+    }
+}
+
+fn names_intent(path: &str, body: &str) -> bool {
+    template::has(path, "intent") || template::has(body, "intent")
+}
+
+fn variants(plan: &Plan, reading: &mut Reading<'_>) {
+    let variants = &plan.variants;
+    let [left, right] = variants.twins.as_ref().map_or([None, None], |[a, b]| [Some(a), Some(b)]);
+    let bodies = [
+        ("variants.changed", variants.changed.as_ref()),
+        ("variants.twins", left),
+        ("variants.twins", right),
+        ("variants.reformatted", variants.reformatted.as_ref()),
+        ("variants.slow", variants.slow.as_ref()),
+        ("variants.refused", variants.refused.as_ref()),
+    ];
+    for (place, body) in bodies {
+        let Some(body) = body else { continue };
+        templates(place, body, BEFORE, reading);
+        if !names_intent(&plan.request.path, body) {
+            let message = format!(
+                "`{place}` names no `{{{{intent}}}}`: if it ran, nobody would see whose effect it was"
+            );
+            reading.problem(place, message);
+        }
+    }
+    let body = &plan.request.body;
+    for (place, same) in [
+        ("variants.changed", variants.changed.as_ref() == Some(body)),
+        ("variants.reformatted", variants.reformatted.as_ref() == Some(body)),
+        ("variants.refused", variants.refused.as_ref() == Some(body)),
+        ("variants.twins", left.is_some() && left == right),
+    ] {
+        if same {
+            reading.problem(place, format!("`{place}` is the same bytes again: it shows nothing"));
+        }
+    }
+}
+
+fn others(plan: &Plan, reading: &mut Reading<'_>) {
+    if let Some(other) = &plan.other {
+        request("other", other, BEFORE, plan, reading);
+        if !names_intent(&other.path, &other.body) {
+            reading.problem(
+                "other.body",
+                "`other` names `{{intent}}` neither in its body nor in its path: its effects could \
+                 not be counted",
+            );
+        }
+        if (&other.method, &other.path) == (&plan.request.method, &plan.request.path) {
+            reading.problem("other.path", "`other` is the same operation as `request`");
+        }
+    }
+    if let Some(tenant) = &plan.tenant {
+        headers("tenant.headers", &tenant.headers, BEFORE, reading);
+        if tenant.headers.is_empty() {
+            let message = "`tenant.headers` is empty: nothing would make the caller another";
+            reading.problem("tenant.headers", message);
+        }
+    }
+}
+
+fn resource_is_named(resource: &ResourceSpec, plan: &Plan, reading: &mut Reading<'_>) {
+    pointer("resource.id", &resource.id, &[], reading);
+    if resource.change.is_none() && resource.delete.is_none() {
+        let message = "`resource` has neither `change` nor `delete`: there is nothing to try";
+        reading.problem("resource", message);
+    }
+    for (place, spec) in
+        [("resource.change", &resource.change), ("resource.delete", &resource.delete)]
+    {
+        let Some(spec) = spec else { continue };
+        request(place, spec, AFTER, plan, reading);
+        let texts = [&spec.path, &spec.body];
+        let by_id = texts.iter().any(|text| template::has(text, "id"));
+        if !by_id && !names_intent(&spec.path, &spec.body) {
+            let message = format!("`{place}` names neither `{{{{id}}}}` nor `{{{{intent}}}}`");
+            reading.problem(&format!("{place}.path"), message);
+        }
+        if by_id && resource.id.is_empty() {
+            let message = format!("`{place}` names `{{{{id}}}}`, and `resource.id` is not set");
+            reading.problem("resource.id", message);
+        }
+    }
+}
+
+fn pointer(place: &str, pointer: &str, allowed: &[&str], reading: &mut Reading<'_>) {
+    templates(place, pointer, allowed, reading);
+    let escapes = pointer.split('~').skip(1).all(|after| after.starts_with(['0', '1']));
+    if !(pointer.is_empty() || pointer.starts_with('/')) || !escapes {
+        let message = format!(
+            "`{place}` must be a JSON pointer, such as \"/charges/0\": it begins with \"/\", \"~0\" \
+             stands for \"~\" and \"~1\" for \"/\""
+        );
+        reading.problem(place, message);
+    }
+}
+
+fn effects(spec: &EffectsSpec, reading: &mut Reading<'_>) {
+    headers("effects.headers", &spec.headers, BEFORE, reading);
+    pointer("effects.pointer", &spec.pointer, BEFORE, reading);
+    match (&spec.url, &spec.database, &spec.sql) {
+        (Some(url), None, None) => by_url(url, spec, reading),
+        (None, Some(database), Some(sql)) => by_sql(database, sql, reading),
+        (None, None, None) => reading.problem(
+            "effects",
+            "`effects` says nowhere how to count: set `url` with `pointer`, or `database` with `sql`",
+        ),
+        (Some(_), ..) => reading.problem(
+            "effects",
+            "`effects` has both `url` and `database` or `sql`: count in one place",
+        ),
+        _ => reading.problem("effects", "`effects.database` and `effects.sql` belong together"),
+    }
+}
+
+fn by_url(url: &str, spec: &EffectsSpec, reading: &mut Reading<'_>) {
+    templates("effects.url", url, BEFORE, reading);
+    if url.starts_with('/') {
+        local_path("effects.url", url, reading);
+    } else if !template::has_variable(url)
+        && !is_url(&template::replaced(url, |_| Some("x".into())))
+    {
+        let message = "`effects.url` must be a path of the target, or an http or https URL";
+        reading.problem("effects.url", message);
+    }
+    if !template::has(url, "intent") && !template::has(&spec.pointer, "intent") {
+        reading.problem(
+            "effects",
+            "`effects` names `{{intent}}` neither in `url` nor in `pointer`: the effects of one intent \
+             could not be told from those of others",
+        );
+    }
+}
+
+fn by_sql(database: &str, sql: &str, reading: &mut Reading<'_>) {
+    let schemes = ["sqlite:", "postgres://", "postgresql://"];
+    let known = schemes
+        .iter()
+        .any(|scheme| database.strip_prefix(scheme).is_some_and(|rest| !rest.is_empty()));
+    if !known && !template::has_variable(database) {
+        let message = "`effects.database` must be \"sqlite:PATH\" or \"postgres://…\"";
+        reading.problem("effects.database", message);
+    }
+    if !sql.contains("$1") {
+        reading.problem(
+            "effects.sql",
+            "`effects.sql` holds no `$1`, the intent's name: the effects of one intent could not be \
+             told from those of others",
+        );
+    }
+    if template::has(sql, "intent") {
+        reading.problem("effects.sql", "`effects.sql` takes the intent's name as `$1` only");
+    }
+    for unused in ["effects.pointer", "effects.headers"] {
+        if reading.says(unused) {
+            reading.problem(unused, format!("`{unused}` belongs to `effects.url`, not to SQL"));
+        }
+    }
+}
+
+fn lifetime(plan: &Plan, reading: &mut Reading<'_>) {
+    let Some(replay_for) = plan.lifetime.replay_for else {
+        return;
+    };
+    if replay_for.is_zero() {
+        reading.problem("lifetime.replay_for", "`lifetime.replay_for` must be longer than nothing");
+    }
+    let published = Published::of(plan.contract);
+    match plan.lifetime.late.or(published.late_retry) {
+        None => reading.problem(
+            "lifetime",
+            "`lifetime.late` is not set, and the contract does not say it: \"refused\" or \"runs\"",
+        ),
+        Some(Late::Refused) if plan.answers.late.is_none() && published.late.is_empty() => reading
+            .problem(
+                "lifetime",
+                "`answers.late` is not set, and the contract does not say with which status a late \
+                 retry is refused",
+            ),
+        Some(_) => {}
+    }
+}
+
+fn process(plan: &Plan, reading: &mut Reading<'_>) {
+    let Some(process) = &plan.process else {
+        return;
+    };
+    if process.start.first().is_none_or(String::is_empty) {
+        reading.problem("process.start", "`process.start` must begin with a program");
+    }
+    local_path("process.ready", &process.ready, reading);
+}
+
+/// A refusal that looks like a success could not be told from one.
+fn answers(plan: &Plan, reading: &mut Reading<'_>) {
+    let expected = plan.expected();
+    let refusals = [
+        ("answers.mismatch", &expected.mismatch),
+        ("answers.missing_key", &expected.missing_key),
+        ("answers.bad_key", &expected.bad_key),
+        ("answers.late", &expected.late),
+        ("answers.in_progress", &expected.in_progress),
+        ("answers.retry", &expected.retry),
+    ];
+    for (place, statuses) in refusals {
+        if let Some(status) = statuses.iter().find(|status| expected.first.contains(status)) {
+            let message = format!(
+                "`{place}` holds {status}, as `answers.first` does: the one could not be told from \
+                 the other"
+            );
+            reading.problem(if reading.says(place) { place } else { "answers.first" }, message);
+        }
+    }
+    if let Some([place, _]) = &plan.answers.unknown {
+        pointer("answers.unknown", place, &[], reading);
+    }
+    if let Some([name, value]) = &plan.answers.replay_header
+        && (HeaderName::try_from(name.as_str()).is_err() || value.is_empty())
+    {
+        let message = "`answers.replay_header` must be the name of a header and its value";
+        reading.problem("answers.replay_header", message);
+    }
+}
+
+fn bounds(bounds: &Bounds, reading: &mut Reading<'_>) {
+    if !(2..=500).contains(&bounds.racers) {
+        reading.problem("bounds.racers", "`bounds.racers` must be from 2 to 500");
+    }
+    if !(1..=5000).contains(&bounds.storm) {
+        reading.problem("bounds.storm", "`bounds.storm` must be from 1 to 5000");
+    }
+    let minutes_10 = Duration::from_secs(600);
+    if bounds.answer_wait.is_zero() || bounds.answer_wait > minutes_10 {
+        reading.problem("bounds.answer_wait", "`bounds.answer_wait` must be up to 10 minutes");
+    }
+    if bounds.patience > Duration::from_secs(86_400) {
+        reading.problem("bounds.patience", "`bounds.patience` must be up to 24 hours");
+    }
+}

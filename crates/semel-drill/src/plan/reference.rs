@@ -1,0 +1,59 @@
+//! The reference page of the plan, made from the declarations of its settings.
+
+use std::fmt::Write;
+
+use super::{
+    Plan,
+    schema::{Kind, Section, Setting, Value},
+};
+
+/// Returns the reference page in Markdown.
+#[must_use]
+pub fn reference_page() -> String {
+    let mut out = String::from(include_str!("reference.md"));
+    if let Kind::Table(plan) = Plan::kind() {
+        let mut shown = Vec::new();
+        section(&mut out, "", &plan(), &mut shown);
+    }
+    out
+}
+
+fn section(out: &mut String, path: &str, of: &Section, shown: &mut Vec<&'static str>) {
+    let title = if path.is_empty() { "The file".to_owned() } else { format!("`[{path}]`") };
+    let _infallible = write!(out, "\n## {title}\n\n{}\n", words(of.words));
+    // A request is a request wherever it stands.
+    if shown.contains(&of.name) {
+        out.push_str("\nIt has the settings of `[request]`.\n");
+        return;
+    }
+    shown.push(of.name);
+    out.push_str("\n| setting | what is written | default | meaning |\n|---|---|---|---|\n");
+    for setting in &of.settings {
+        row(out, setting);
+    }
+    for setting in &of.settings {
+        if let Kind::Table(below) = setting.kind {
+            let below = Section { words: setting.words, ..below() };
+            let dot = if path.is_empty() { "" } else { "." };
+            section(out, &format!("{path}{dot}{}", setting.name), &below, shown);
+        }
+    }
+}
+
+fn row(out: &mut String, setting: &Setting) {
+    let default = match setting.default {
+        Some(default) => format!("`{default}`"),
+        None if setting.required => "must be set".to_owned(),
+        None => "–".to_owned(),
+    };
+    let kind = match setting.kind {
+        Kind::Plain(words) => words,
+        Kind::Table(_) => "table",
+    };
+    let meaning = words(setting.words).replace('|', "\\|");
+    let _infallible = writeln!(out, "| `{}` | {kind} | {default} | {meaning} |", setting.name);
+}
+
+fn words(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`plan`] | the file that says what to ask of an API, how its effects are counted, and what it documents |
+//! | [`effects`] | counting what really happened: by a URL, or in a database |
 //! | [`http`] | drilling anybody's HTTP API: the exchanges, the scenarios, the rules that they check |
 //! | [`report`] | verdicts as a table, as JSON, as JUnit |
 //! | [`stack`] | drilling Semel itself: gateways, stores and upstreams under kills, cuts and skewed clocks |
@@ -18,6 +19,7 @@
 )]
 
 pub mod cli;
+pub mod effects;
 pub mod http;
 pub mod plan;
 pub mod report;

@@ -6,3 +6,5 @@
     clippy::unwrap_used,
     reason = "a test may fail by panicking, and reads the clock for deadlines"
 )]
+
+mod effects;

@@ -58,7 +58,7 @@ pub struct Effects {
 
 #[derive(Debug)]
 enum Source {
-    Postgres(ByPostgres),
+    Postgres(Box<ByPostgres>),
     Sqlite(BySqlite),
     Url(Box<ByUrl>),
 }
@@ -79,7 +79,7 @@ impl Effects {
             (Some(url), ..) => Source::Url(Box::new(ByUrl::new(url, spec, target, ca)?)),
             (None, Some(database), Some(sql)) => match database.strip_prefix("sqlite:") {
                 Some(path) => Source::Sqlite(BySqlite::new(path, sql)),
-                None => Source::Postgres(ByPostgres::new(database, sql, ca)?),
+                None => Source::Postgres(Box::new(ByPostgres::new(database, sql, ca)?)),
             },
             _ => return Err(EffectsError::Nowhere),
         };

@@ -37,6 +37,23 @@ impl Secrets {
         self.values.iter().fold(start, |text, secret| text.replace(secret.as_str(), MASK))
     }
 
+    /// Returns bytes without the secrets that stand in them.
+    #[must_use]
+    pub fn masked_bytes(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut masked = bytes.to_vec();
+        for secret in self.values.iter().map(String::as_bytes) {
+            let mut from = 0;
+            let found = |masked: &[u8], from: usize| {
+                masked[from..].windows(secret.len()).position(|window| window == secret)
+            };
+            while let Some(at) = found(&masked, from).map(|at| from + at) {
+                masked.splice(at..at + secret.len(), MASK.bytes());
+                from = at + MASK.len();
+            }
+        }
+        masked
+    }
+
     /// Returns the value of a header as it may be shown.
     #[must_use]
     pub fn masked_header(&self, name: &str, value: &str) -> String {
@@ -74,6 +91,7 @@ mod tests {
     fn a_secret_is_masked_wherever_it_stands() {
         let secrets = secrets();
         assert_eq!(secrets.masked("a hunter2hunter2 b hunter2"), "a *** b ***");
+        assert_eq!(secrets.masked_bytes(b"\xff hunter2hunter2hunter2"), b"\xff ******");
         assert_eq!(secrets.masked_header("x-other", "Bearer hunter2"), "Bearer ***");
         assert!(!format!("{secrets:?}").contains("hunter2"));
     }

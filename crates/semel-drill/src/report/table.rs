@@ -1,0 +1,150 @@
+//! The report for a person: a table of verdicts, and below it what was sent and answered.
+
+use std::fmt::Write;
+
+use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
+
+use super::{Ended, Report, Verdict, curl::printable};
+use crate::plan::written;
+
+/// How wide the table is: the last column is wrapped.
+const WIDTH: u16 = 118;
+
+const LINE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
+
+/// How many exchanges are shown from the start and from the end of a rule's drill.
+const SHOWN_EACH_END: usize = 8;
+
+/// Which rules are shown with their exchanges.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Show {
+    /// All that were tried.
+    All,
+    /// Those that are broken, and those of which it could not be found out.
+    Broken,
+}
+
+impl Report {
+    /// Returns the report as a table of at most 120 columns, with exchanges below it.
+    #[must_use]
+    pub fn table(&self, show: Show) -> String {
+        let mut out = self.verdict_table();
+        for verdict in self.verdicts.iter().filter(|verdict| is_shown(verdict, show)) {
+            out.push_str("\n\n");
+            out.push_str(&self.evidence(verdict));
+        }
+        out.push_str("\n\n");
+        out.push_str(&self.summary());
+        out
+    }
+
+    fn verdict_table(&self) -> String {
+        let mut table = Table::new();
+        table
+            .load_style(LINE)
+            .set_header(["rule", "verdict", "effects", "what was seen"])
+            .set_width(WIDTH)
+            .set_content_arrangement(ContentArrangement::Dynamic);
+        for verdict in &self.verdicts {
+            table.add_row([
+                verdict.rule.name.to_owned(),
+                verdict.ended.word().to_owned(),
+                effects(verdict),
+                printable(&self.secrets.masked(&verdict.seen)),
+            ]);
+        }
+        table.trim_fmt()
+    }
+
+    /// A rule in full: its sentence, why it ended so, and its exchanges.
+    pub(super) fn evidence(&self, verdict: &Verdict) -> String {
+        let mut out = format!("{}  {}\n", verdict.ended.word(), verdict.rule.name);
+        let seen = printable(&self.secrets.masked(&verdict.seen));
+        for (label, text) in [("rule", verdict.rule.says), ("seen", seen.as_str())] {
+            for (at, line) in wrapped(text, usize::from(WIDTH) - 8).iter().enumerate() {
+                let _infallible = writeln!(out, "  {:4}  {line}", if at == 0 { label } else { "" });
+            }
+        }
+        let all = verdict.exchanges.len();
+        let hidden = all.saturating_sub(2 * SHOWN_EACH_END);
+        for (at, exchange) in verdict.exchanges.iter().enumerate() {
+            if hidden > 0 && at == SHOWN_EACH_END {
+                let _infallible = writeln!(out, "\n  … {hidden} more; `--json` shows all");
+            }
+            if hidden == 0 || at < SHOWN_EACH_END || at >= all - SHOWN_EACH_END {
+                let _infallible = writeln!(out, "\n{}", self.exchange(at + 1, exchange));
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+
+    /// The last line, with the seed that gives the same chance again.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let counts = self.counts();
+        let found = match (self.outcome(), counts.kept) {
+            (super::Outcome::Kept, _) => "Every rule that was tried is kept.",
+            (super::Outcome::Broken, _) => "A rule is broken.",
+            (super::Outcome::NotFoundOut, _) if self.interrupted => "The drill was interrupted.",
+            (super::Outcome::NotFoundOut, 1) if counts.failed == 0 => {
+                "Only the control was tried, which says nothing about keys."
+            }
+            (super::Outcome::NotFoundOut, _) => "It could not be found out.",
+        };
+        format!(
+            "{found} {} kept, {} broken, {} failed, {} not tried; {} at {}, {}, seed {}",
+            counts.kept,
+            counts.broken,
+            counts.failed,
+            counts.not_tried,
+            self.name,
+            self.target,
+            written(self.took),
+            self.seed
+        )
+    }
+}
+
+fn is_shown(verdict: &Verdict, show: Show) -> bool {
+    match verdict.ended {
+        Ended::Broken(_) | Ended::Failed(_) => true,
+        Ended::Kept => show == Show::All,
+        Ended::NotTried(_) => false,
+    }
+}
+
+/// Shows how many intents had how many effects: `1`, or `39 × 1, 1 × 2`.
+fn effects(verdict: &Verdict) -> String {
+    let mut counts: Vec<(u64, usize)> = Vec::new();
+    for (_, count) in &verdict.effects {
+        match counts.iter_mut().find(|(known, _)| known == count) {
+            Some((_, intents)) => *intents += 1,
+            None => counts.push((*count, 1)),
+        }
+    }
+    counts.sort_unstable();
+    let shown = counts.iter().map(|(count, intents)| match intents {
+        1 if counts.len() == 1 => count.to_string(),
+        _ => format!("{intents} × {count}"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// Breaks a text into lines between words.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        match lines.last_mut() {
+            Some(last) if line == 0 || line + 1 + word.chars().count() <= width => {
+                if line > 0 {
+                    last.push(' ');
+                }
+                last.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

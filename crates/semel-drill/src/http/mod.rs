@@ -3,12 +3,24 @@
 pub mod exchange;
 pub mod scenario;
 
+mod chance;
+mod compare;
 mod connection;
+mod drill;
+mod judge;
+mod process;
+mod reform;
+mod run;
 mod target;
+mod trial;
 
 #[doc(inline)]
 pub use self::{
+    chance::Chance,
     connection::Connection,
+    drill::Drill,
     exchange::{Answer, Exchange, Got, How, Request},
+    run::{Progress, run},
     target::{Target, TargetError},
+    trial::{Trial, Tried},
 };

@@ -1,0 +1,207 @@
+//! `changed-after`, `changed-during`: other content under a used key.
+
+use async_trait::async_trait;
+
+use super::{Rule, Scenario, race::together};
+use crate::http::{
+    compare,
+    drill::Drill,
+    exchange::{Answer, Got, How, Request},
+    judge::{Judged, is_mismatch, judge},
+    trial::{Trial, Tried, broken, failed, listed, shown},
+};
+use crate::plan::Names;
+
+/// How many races of two bodies are run.
+const ROUNDS: usize = 5;
+
+/// The shortest time in which another request can be said to come meanwhile.
+const SLOW_MIN: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// What is missing without another body.
+fn changed_body(drill: &Drill) -> Result<&str, String> {
+    let body = drill.plan.variants.changed.as_deref();
+    body.ok_or_else(|| "the plan has no `variants.changed`".to_owned())
+}
+
+pub(super) struct ChangedAfter;
+
+#[async_trait]
+impl Scenario for ChangedAfter {
+    fn rule(&self) -> Rule {
+        Rule {
+            name: "changed-after",
+            says: "Other content under a used key is refused and has no effect, and the first request \
+                   still gets its own answer.",
+        }
+    }
+
+    fn needs(&self, drill: &Drill) -> Option<String> {
+        changed_body(drill).err()
+    }
+
+    async fn run(&self, trial: &Trial<'_>) -> Tried {
+        let changed = changed_body(trial.drill).map_err(crate::report::Ended::NotTried)?;
+        let names = trial.intent();
+        let request = trial.command(&names);
+        let first = trial.first("the first request", &request).await?;
+        let other = trial.command_with(&names, changed);
+        refused(trial, &names, "the changed request", &other, &first).await?;
+        trial.replays("the first request, sent again,", &request, &first).await?;
+        trial.happened_once(&names, "both were sent again").await?;
+        Ok("the changed request was refused, without effect; the first still gets its answer"
+            .into())
+    }
+}
+
+/// Demands that a request with other content than the first's is refused as a mismatch, and has no
+/// effect.
+pub(super) async fn refused(
+    trial: &Trial<'_>,
+    names: &Names,
+    what: &str,
+    other: &Request,
+    first: &Answer,
+) -> Tried<()> {
+    let got = trial.until_definite(what, other).await;
+    trial.happened_once(names, what).await?;
+    let (_, got) = got?;
+    if is_mismatch(&trial.drill.expected, &got) {
+        return Ok(());
+    }
+    if got.answer().is_some_and(|answer| answer.body == first.body && answer.status == first.status)
+    {
+        return broken(format!("{what} got the answer of another request: {}", shown(&got)));
+    }
+    let documented = listed(&trial.drill.expected.mismatch);
+    broken(format!("{what} got {}, and {documented} is documented", shown(&got)))
+}
+
+pub(super) struct ChangedDuring;
+
+#[async_trait]
+impl Scenario for ChangedDuring {
+    fn rule(&self) -> Rule {
+        Rule {
+            name: "changed-during",
+            says: "Of two contents that come under one key while the first still runs exactly one \
+                   happens, and the other is refused or told to come again.",
+        }
+    }
+
+    fn needs(&self, drill: &Drill) -> Option<String> {
+        changed_body(drill).err()
+    }
+
+    async fn run(&self, trial: &Trial<'_>) -> Tried {
+        let changed = changed_body(trial.drill).map_err(crate::report::Ended::NotTried)?;
+        for round in 1..=ROUNDS {
+            raced(trial, changed, &format!("round {round}")).await?;
+        }
+        if let Some(slow) = &trial.drill.plan.variants.slow {
+            meanwhile(trial, slow, changed).await?;
+            return Ok(format!(
+                "one content won each of {ROUNDS} races, and the changed one came in vain while the \
+                 first ran"
+            ));
+        }
+        Ok(format!("one content won each of {ROUNDS} races, and only that one happened"))
+    }
+}
+
+/// Lets both contents race, half of the racers each.
+async fn raced(trial: &Trial<'_>, changed: &str, round: &str) -> Tried<()> {
+    let names = trial.intent();
+    let bodies = [trial.command(&names), trial.command_with(&names, changed)];
+    let named =
+        |at: usize| (format!("{round}, {}", ["the one", "the other"][at]), bodies[at].clone());
+    let racers = trial.drill.plan.bounds.racers.max(2);
+    let sent: Vec<_> = (0..racers).map(|at| named(at % 2)).collect();
+    let got = together(trial, &sent).await?;
+    let mut after = Vec::new();
+    for at in [0, 1] {
+        let (what, request) = named(at);
+        after.push(trial.until_definite(&format!("{what}, again,"), &request).await);
+    }
+    trial.happened_once(&names, &format!("two contents raced in {round}")).await?;
+    let mut winner: Option<(usize, Answer)> = None;
+    for (at, after) in after.into_iter().enumerate() {
+        match after? {
+            (Judged::Done(answer), _) if winner.is_none() => winner = Some((at, answer)),
+            (Judged::Done(_), _) => {
+                return broken(format!("in {round} both contents were answered as done"));
+            }
+            (Judged::Mismatch, _) => {}
+            (_, got) => return broken(format!("in {round} a retry got {}", shown(&got))),
+        }
+    }
+    let Some((winner, answer)) = winner else {
+        return broken(format!("in {round} neither content was answered as done in the end"));
+    };
+    for (at, got) in got.iter().enumerate() {
+        racer(trial, got, (at % 2 == winner).then_some(&answer), round)?;
+    }
+    Ok(())
+}
+
+/// Judges one racer's answer; `answer` is the winner's if it sent the winner's content.
+fn racer(trial: &Trial<'_>, got: &Got, answer: Option<&Answer>, round: &str) -> Tried<()> {
+    match (judge(&trial.drill.expected, got), answer) {
+        (Judged::Later(_), _) | (Judged::Mismatch, None) => Ok(()),
+        (Judged::Done(got), Some(answer)) => match compare::difference(answer, &got) {
+            None => Ok(()),
+            Some(difference) => {
+                broken(format!("in {round} the answers differ: in one {difference}"))
+            }
+        },
+        (Judged::Done(_), None) => {
+            broken(format!("in {round} the content that lost was answered as done"))
+        }
+        _ => broken(format!("in {round} a racer got {}", shown(got))),
+    }
+}
+
+/// Sends the changed content while a slow one runs.
+async fn meanwhile(trial: &Trial<'_>, slow: &str, changed: &str) -> Tried<()> {
+    let takes = took(trial, slow).await?;
+    let names = trial.intent();
+    let (request, other) = (trial.command_with(&names, slow), trial.command_with(&names, changed));
+    let first = trial.send("the slow request", &request, How::Whole);
+    let second = async {
+        tokio::time::sleep(takes / 3).await;
+        trial.send("the changed request meanwhile", &other, How::Whole).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    trial.happened_once(&names, "a changed request came while the first ran").await?;
+    match judge(&trial.drill.expected, &second) {
+        Judged::Mismatch | Judged::Later(_) => {}
+        Judged::Done(_) => {
+            return broken("a changed request was answered as done while the first ran");
+        }
+        _ => {
+            return broken(format!("a changed request got {} while the first ran", shown(&second)));
+        }
+    }
+    let Judged::Done(first) = judge(&trial.drill.expected, &first) else {
+        return broken(format!("the slow request got {} because another came", shown(&first)));
+    };
+    trial.replays("the slow request, sent again,", &request, &first).await?;
+    refused(trial, &names, "the changed request afterwards", &other, &first).await
+}
+
+/// Says how long the slow body takes.
+pub(super) async fn took(trial: &Trial<'_>, slow: &str) -> Tried<std::time::Duration> {
+    let names = trial.intent();
+    let began = tokio::time::Instant::now();
+    trial
+        .first("a slow request, to see how slow it is,", &trial.command_with(&names, slow))
+        .await?;
+    let took = began.elapsed();
+    if took < SLOW_MIN {
+        return failed(format!(
+            "`variants.slow` took only {} ms: nothing can come meanwhile",
+            took.as_millis()
+        ));
+    }
+    Ok(took)
+}

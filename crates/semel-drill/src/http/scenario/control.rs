@@ -1,0 +1,60 @@
+//! `control`: the counting can see a second effect.
+
+use async_trait::async_trait;
+
+use super::{Rule, Scenario};
+use crate::http::{
+    drill::Drill,
+    trial::{Trial, Tried, effects, failed},
+};
+
+pub(super) const RULE: Rule = Rule {
+    name: "control",
+    says: "Two intents are counted one each, and the same command under a new key is counted again: \
+           the counting could see a duplicate.",
+};
+
+pub(super) struct Control;
+
+#[async_trait]
+impl Scenario for Control {
+    fn rule(&self) -> Rule {
+        RULE
+    }
+
+    fn needs(&self, _: &Drill) -> Option<String> {
+        None
+    }
+
+    async fn run(&self, trial: &Trial<'_>) -> Tried {
+        let (one, other) = (trial.intent(), trial.intent());
+        let before = trial.count(&one).await?;
+        if before != 0 {
+            return failed(format!("a fresh intent is counted {before} times before it was asked"));
+        }
+        for (what, names) in [("the first intent", &one), ("the second intent", &other)] {
+            trial.first(what, &trial.command(names)).await?;
+            let count = trial.count_up_to(names, 1).await?;
+            if count != 1 {
+                return failed(format!(
+                    "{what} was done once and is counted as {}",
+                    effects(count)
+                ));
+            }
+        }
+        // The same command under a new key is a new intent, which nothing may hold back.
+        let mut again = one.clone();
+        again.key = trial.key();
+        trial.first("the first intent's command under a new key", &trial.command(&again)).await?;
+        match trial.count_up_to(&again, 2).await? {
+            2 => {
+                Ok("each intent was counted once, and a second one with the same content again"
+                    .into())
+            }
+            count => failed(format!(
+                "the same command ran under two keys and is counted as {}: a duplicate could not be seen",
+                effects(count)
+            )),
+        }
+    }
+}

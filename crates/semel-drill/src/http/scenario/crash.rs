@@ -1,0 +1,150 @@
+//! `crash`, `restart`: the API dies, or is deployed anew, between the first request and its retry.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::{Rule, Scenario, changed::took};
+use crate::{
+    http::{
+        drill::Drill,
+        exchange::{Got, How},
+        judge::Judged,
+        process::Process,
+        trial::{Trial, Tried, broken, effects, failed, shown},
+    },
+    report::Ended,
+};
+
+/// Where in its run a slow request meets the crash, in tenths.
+const KILLED_AT: [u32; 3] = [2, 5, 8];
+
+const MISSING: &str = "the plan has no `[process]`";
+
+fn process(drill: &Drill) -> Result<&Process, Ended> {
+    drill.process().ok_or_else(|| Ended::NotTried(MISSING.into()))
+}
+
+pub(super) struct Crash;
+
+#[async_trait]
+impl Scenario for Crash {
+    fn rule(&self) -> Rule {
+        Rule {
+            name: "crash",
+            says: "When the API is killed after its answer or while it works, a retry after its \
+                   restart never acts a second time, and what was answered is replayed.",
+        }
+    }
+
+    fn needs(&self, drill: &Drill) -> Option<String> {
+        drill.process().is_none().then(|| MISSING.to_owned())
+    }
+
+    async fn run(&self, trial: &Trial<'_>) -> Tried {
+        let process = process(trial.drill)?;
+        after_the_answer(trial, process).await?;
+        let Some(slow) = &trial.drill.plan.variants.slow else {
+            return Ok(
+                "1 effect; what was answered before the kill was replayed (no `variants.slow`: \
+                       it was not killed at work)"
+                    .into(),
+            );
+        };
+        let takes = took(trial, slow).await?;
+        let mut seen = Vec::new();
+        for tenths in KILLED_AT {
+            let at = takes * tenths / 10;
+            seen.push(at_work(trial, process, slow, at).await?);
+        }
+        Ok(format!("replayed after a kill behind the answer; killed at work: {}", seen.join(", ")))
+    }
+}
+
+/// Kills the API right after it sent its answer, which nobody got.
+async fn after_the_answer(trial: &Trial<'_>, process: &Process) -> Tried<()> {
+    let names = trial.intent();
+    let request = trial.command(&names);
+    let what = "the request before the kill, whose answer is lost,";
+    let got = trial.send(what, &request, How::Swallow).await;
+    restarted(process).await?;
+    let Got::Swallowed(lost) = got else {
+        return failed(format!("{what} got {}", shown(&got)));
+    };
+    if !trial.drill.expected.first.contains(&lost.status) {
+        return failed(format!("{what} was answered {}", lost.status));
+    }
+    let replayed = trial.replays("the retry after the kill", &request, &lost).await;
+    trial.happened_once(&names, "a kill behind the answer, and a retry").await?;
+    replayed.map(drop)
+}
+
+/// Kills the API while it works, and says what the retry came to.
+async fn at_work(trial: &Trial<'_>, process: &Process, slow: &str, at: Duration) -> Tried {
+    let names = trial.intent();
+    let request = trial.command_with(&names, slow);
+    let millis = at.as_millis();
+    let what = format!("the slow request, killed after {millis} ms,");
+    let killed = async {
+        tokio::time::sleep(at).await;
+        process.kill().await;
+    };
+    tokio::join!(trial.send(&what, &request, How::Whole), killed);
+    process.start().await.map_err(Ended::Failed)?;
+    let after = trial.until_definite("the retry after the kill", &request).await;
+    let count = trial.count(&names).await?;
+    if count > 1 {
+        return broken(format!(
+            "the retry after a kill at {millis} ms acted again: {}",
+            effects(count)
+        ));
+    }
+    match after {
+        Ok((Judged::Done(answer), _)) => {
+            trial.happened_once(&names, &format!("a kill at {millis} ms, and a retry")).await?;
+            trial.replays("the second retry after the kill", &request, &answer).await?;
+            trial.happened_once(&names, "the second retry after the kill").await?;
+            Ok(format!("done after {millis} ms"))
+        }
+        Ok((Judged::Unknown, _)) => Ok(format!("unknown after {millis} ms, {}", effects(count))),
+        // Nobody acts twice, but nobody ever learns whether it was done.
+        Ok((_, got)) => {
+            broken(format!("the retry after a kill at {millis} ms got {}", shown(&got)))
+        }
+        Err(ended) => Err(ended),
+    }
+}
+
+async fn restarted(process: &Process) -> Tried<()> {
+    process.kill().await;
+    process.start().await.map_err(Ended::Failed)
+}
+
+pub(super) struct Restart;
+
+#[async_trait]
+impl Scenario for Restart {
+    fn rule(&self) -> Rule {
+        Rule {
+            name: "restart",
+            says: "A retry after a clean restart of the API gets the first answer, and has no effect.",
+        }
+    }
+
+    fn needs(&self, drill: &Drill) -> Option<String> {
+        drill.process().is_none().then(|| MISSING.to_owned())
+    }
+
+    async fn run(&self, trial: &Trial<'_>) -> Tried {
+        let process = process(trial.drill)?;
+        let names = trial.intent();
+        let request = trial.command(&names);
+        let first = trial.first("the first request", &request).await?;
+        process.stop().await.map_err(Ended::Failed)?;
+        process.start().await.map_err(Ended::Failed)?;
+        let replayed = trial.replays("the retry after the restart", &request, &first).await;
+        trial.happened_once(&names, "a restart and a retry").await?;
+        replayed?;
+        Ok(format!("1 effect; the retry after the restart got the first {} again", first.status))
+    }
+}

@@ -1,0 +1,191 @@
+//! `other-operation`, `other-tenant`: the same key elsewhere.
+
+use async_trait::async_trait;
+
+use super::{Rule, Scenario};
+use crate::{
+    http::{
+        compare,
+        drill::Drill,
+        exchange::{Answer, Got, How, Request},
+        judge::{Judged, is_mismatch, judge},
+        trial::{Trial, Tried, broken, failed, shown},
+    },
+    plan::{Names, Other},
+    report::Ended,
+};
+
+pub(super) struct OtherOperation;
+
+#[async_trait]
+impl Scenario for OtherOperation {
+    fn rule(&self) -> Rule {
+        Rule {
+            name: "other-operation",
+            says: "The same key at another operation is another intent or is refused, as documented; \
+                   it never gets the first operation's answer.",
+        }
+    }
+
+    fn needs(&self, drill: &Drill) -> Option<String> {
+        drill.plan.other.is_none().then(|| "the plan has no `[other]` operation".to_owned())
+    }
+
+    async fn run(&self, trial: &Trial<'_>) -> Tried {
+        let missing = || Ended::NotTried("the plan has no `[other]` operation".into());
+        let spec = trial.drill.plan.other.as_ref().ok_or_else(missing)?;
+        let alone = trial.intent();
+        let what = "the other operation under a key of its own";
+        let there_alone = trial.first(what, &trial.request(spec, &alone)).await?;
+        let counts = trial.count_up_to(&alone, 1).await? > 0;
+        let names = trial.intent();
+        let first = trial.first("the first operation", &trial.command(&names)).await?;
+        let telling = is_telling(&there_alone, &first, counts)?;
+        // Its own intent: what is counted of it is the other operation's alone.
+        let there = trial.intent_with(names.key.clone());
+        let request = trial.request(spec, &there);
+        let what = "the other operation under the used key";
+        let (_, got) = trial.until_definite(what, &request).await?;
+        let taken = taken(trial, &got, &first, telling);
+        let allowed = &trial.drill.expected.other_operation;
+        match taken {
+            Some(Other::Independent) if allowed.contains(&Other::Independent) => {
+                if counts {
+                    trial.happened_once(&there, what).await?;
+                }
+                let answer = got.answer().cloned().unwrap_or(first);
+                trial.replays("the other operation's retry", &request, &answer).await?;
+                Ok("the same key at another operation was another intent".into())
+            }
+            Some(taken) if allowed.contains(&taken) => {
+                if counts {
+                    trial.happened(&there, 0, what).await?;
+                }
+                Ok(format!("the same key at another operation was taken as {}", word(taken)))
+            }
+            Some(Other::Same) => {
+                broken(format!("{what} got the first operation's answer: {}", shown(&got)))
+            }
+            Some(taken) => broken(format!(
+                "{what} was taken as {}, which is not documented: {}",
+                word(taken),
+                shown(&got)
+            )),
+            None => broken(format!("{what} got {}", shown(&got))),
+        }
+    }
+}
+
+/// Says how a request under a used key was taken; nothing if it is neither run, replayed nor refused.
+fn taken(trial: &Trial<'_>, got: &Got, first: &Answer, telling: bool) -> Option<Other> {
+    let expected = &trial.drill.expected;
+    match judge(expected, got) {
+        Judged::Done(answer) if is_leak(trial, first, &answer, telling) => Some(Other::Same),
+        Judged::Done(_) => Some(Other::Independent),
+        _ if is_mismatch(expected, got) => Some(Other::Mismatch),
+        _ => None,
+    }
+}
+
+/// Says whether an answer tells whose it is: two intents were answered differently. Where it does not,
+/// only counting can show that a request was taken for another.
+fn is_telling(one: &Answer, other: &Answer, counts: bool) -> Tried<bool> {
+    let telling = compare::difference(one, other).is_some();
+    if !telling && !counts {
+        return failed(
+            "two intents get the same answer, and those elsewhere are not counted: nothing could be seen",
+        );
+    }
+    Ok(telling)
+}
+
+/// Says whether an answer is the first one's, given to another request.
+fn is_leak(trial: &Trial<'_>, first: &Answer, answer: &Answer, telling: bool) -> bool {
+    let same = telling && compare::difference(first, answer).is_none();
+    same || compare::is_marked(&trial.drill.expected, answer)
+}
+
+const fn word(taken: Other) -> &'static str {
+    match taken {
+        Other::Independent => "another intent",
+        Other::Mismatch => "other content, and refused",
+        Other::Same => "the same intent, and replayed",
+    }
+}
+
+pub(super) struct OtherTenant;
+
+#[async_trait]
+impl Scenario for OtherTenant {
+    fn rule(&self) -> Rule {
+        Rule {
+            name: "other-tenant",
+            says: "The same key of another caller is another intent: it runs, and nobody sees another \
+                   caller's answer.",
+        }
+    }
+
+    fn needs(&self, drill: &Drill) -> Option<String> {
+        drill.plan.tenant.is_none().then(|| "the plan has no `[tenant]`".to_owned())
+    }
+
+    async fn run(&self, trial: &Trial<'_>) -> Tried {
+        let alone = trial.intent();
+        let theirs_alone = trial.first("the other caller alone", &theirs(trial, &alone)).await?;
+        let counts = trial.count_up_to(&alone, 1).await? > 0;
+        let names = trial.intent();
+        let first = trial.first("the first caller", &trial.command(&names)).await?;
+        let telling = is_telling(&theirs_alone, &first, counts)?;
+        let same = theirs(trial, &names);
+        let answer =
+            independent(trial, "the same request of another caller", &same, &first, telling)
+                .await?;
+        if counts {
+            trial.happened(&names, 2, "two callers sent the same under one key").await?;
+        }
+        trial.replays("the other caller's retry", &same, &answer).await?;
+        // With other content too: a mismatch would tell a stranger that the key is in use.
+        let fresh = trial.intent();
+        let first = trial.first("the first caller's second intent", &trial.command(&fresh)).await?;
+        let other = trial.intent_with(fresh.key.clone());
+        let what = "another request of another caller";
+        independent(trial, what, &theirs(trial, &other), &first, telling).await?;
+        if counts {
+            trial.happened_once(&other, what).await?;
+        }
+        Ok("the same key of another caller was another intent, with an answer of its own".into())
+    }
+}
+
+/// Demands that a request runs as if nobody had used its key.
+async fn independent(
+    trial: &Trial<'_>,
+    what: &str,
+    request: &Request,
+    first: &Answer,
+    telling: bool,
+) -> Tried<Answer> {
+    let got = trial.send(what, request, How::Whole).await;
+    match judge(&trial.drill.expected, &got) {
+        Judged::Done(answer) if is_leak(trial, first, &answer, telling) => {
+            broken(format!("{what} got the first caller's answer: {}", shown(&got)))
+        }
+        Judged::Done(answer) => Ok(answer),
+        Judged::Nothing => failed(format!("{what} got {}", shown(&got))),
+        _ => broken(format!(
+            "{what} was refused, since another caller used the key: {}",
+            shown(&got)
+        )),
+    }
+}
+
+/// The operation of the plan as the other caller sends it.
+fn theirs(trial: &Trial<'_>, names: &Names) -> Request {
+    let mut request = trial.command(names);
+    let Some(tenant) = &trial.drill.plan.tenant else { return request };
+    for (name, value) in &tenant.headers {
+        request.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        request.headers.push((name.clone(), crate::plan::fill(value, names)));
+    }
+    request
+}

@@ -1,0 +1,355 @@
+//! One scenario at work: what it sends is kept as evidence, what it counts is checked.
+
+use std::{
+    fmt::Write as _,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    chance::{Backoff, Chance},
+    compare,
+    connection::Connection,
+    drill::Drill,
+    exchange::{Answer, Exchange, Got, How, Request},
+    judge::{Judged, judge},
+};
+use crate::{
+    plan::{KeyStyle, Names, RequestSpec, fill, fill_path},
+    report::Ended,
+};
+
+/// How long an effect that was answered may take until it can be counted.
+const EFFECT_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often the count is looked at meanwhile.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What a scenario comes to: what was seen, in one sentence, or how else it ended.
+pub type Tried<T = String> = Result<T, Ended>;
+
+/// One scenario at work.
+#[derive(Debug)]
+pub struct Trial<'d> {
+    /// What is drilled.
+    pub drill: &'d Drill,
+    started: Instant,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    chance: Chance,
+    exchanges: Vec<Exchange>,
+    effects: Vec<(String, u64)>,
+}
+
+/// What a scenario has seen: the effects by intent, and the exchanges in the order of their sending.
+pub(super) type Evidence = (Vec<(String, u64)>, Vec<Exchange>);
+
+/// Ends a scenario: the rule is broken.
+pub(super) fn broken<T>(why: impl Into<String>) -> Tried<T> {
+    Err(Ended::Broken(why.into()))
+}
+
+/// Ends a scenario: it could not be found out.
+pub(super) fn failed<T>(why: impl Into<String>) -> Tried<T> {
+    Err(Ended::Failed(why.into()))
+}
+
+impl<'d> Trial<'d> {
+    pub(super) fn new(drill: &'d Drill, seed: u64) -> Self {
+        let seen = Seen { chance: Chance::new(seed), exchanges: Vec::new(), effects: Vec::new() };
+        Self { drill, started: Instant::now(), seen: Mutex::new(seen) }
+    }
+
+    pub(super) fn into_evidence(self) -> Evidence {
+        let seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut exchanges = seen.exchanges;
+        exchanges.sort_by_key(|exchange| exchange.sent_at);
+        (seen.effects, exchanges)
+    }
+
+    /// Makes a chance of its own, which follows from the seed of the drill.
+    pub(super) fn chance(&self) -> Chance {
+        Chance::new(self.seen().chance.next())
+    }
+
+    /// Names a fresh intent, with a key in the style that is documented.
+    pub(super) fn intent(&self) -> Names {
+        self.intent_with(self.key())
+    }
+
+    /// Names a fresh intent with a key as it goes over the wire.
+    pub(super) fn intent_with(&self, key: String) -> Names {
+        // Names must be fresh whatever the seed: what an earlier drill left must not count.
+        let intent = format!("drill-{:016x}", self.fresh());
+        Names { intent, key, id: None }
+    }
+
+    /// Makes a fresh key in the style that is documented.
+    pub(super) fn key(&self) -> String {
+        let uuid = uuid(self.fresh(), self.fresh());
+        match self.drill.expected.key.style {
+            KeyStyle::Quoted => format!("\"{uuid}\""),
+            KeyStyle::Uuid => uuid,
+        }
+    }
+
+    /// Draws a number that does not follow from the seed, if the system gives one.
+    pub(super) fn fresh(&self) -> u64 {
+        Chance::fresh_seed().unwrap_or_else(|_| self.seen().chance.next())
+    }
+
+    /// The operation of the plan for an intent.
+    pub(super) fn command(&self, names: &Names) -> Request {
+        self.request(&self.drill.plan.request, names)
+    }
+
+    /// The operation of the plan with another body.
+    pub(super) fn command_with(&self, names: &Names, body: &str) -> Request {
+        let mut request = self.command(names);
+        request.body = fill(body, names).into();
+        request
+    }
+
+    /// A request of the plan that carries the intent's key.
+    pub(super) fn request(&self, spec: &RequestSpec, names: &Names) -> Request {
+        let mut request = self.keyless(spec, names);
+        request.headers.push((self.drill.expected.key.header.clone(), names.key.clone()));
+        request
+    }
+
+    /// A request of the plan without a key.
+    pub(super) fn keyless(&self, spec: &RequestSpec, names: &Names) -> Request {
+        let typed = spec.headers.keys().any(|name| name.eq_ignore_ascii_case("content-type"));
+        let json = (!typed && !spec.body.is_empty())
+            .then(|| ("content-type".to_owned(), "application/json".to_owned()));
+        let headers = spec.headers.iter().map(|(name, value)| (name.clone(), fill(value, names)));
+        Request {
+            method: spec.method.clone(),
+            path: fill_path(&spec.path, names),
+            headers: json.into_iter().chain(headers).collect(),
+            body: fill(&spec.body, names).into(),
+        }
+    }
+
+    /// A request beside the drilled one, such as a change of what was made: with a fresh key, in case
+    /// it takes one.
+    pub(super) fn aside(&self, spec: &RequestSpec, names: &Names) -> Request {
+        self.request(spec, &Names { key: self.key(), ..names.clone() })
+    }
+
+    /// Sends a request, and keeps what came of it as evidence.
+    pub(super) async fn send(&self, what: &str, request: &Request, how: How) -> Got {
+        let sent_at = self.started.elapsed();
+        let got = self.drill.target.send(request, how, self.drill.answer_within()).await;
+        self.keep(what, request, &got, sent_at);
+        got
+    }
+
+    /// Makes a connection for [`send_on`](Self::send_on), so that many can be released together.
+    pub(super) async fn connect(&self) -> Tried<Connection> {
+        let made = tokio::time::timeout(self.drill.answer_within(), self.drill.target.connect());
+        match made.await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(why)) => failed(why),
+            Err(_) => failed("cannot connect in time"),
+        }
+    }
+
+    /// Sends a request on a connection that was made before.
+    pub(super) async fn send_on(
+        &self,
+        connection: Connection,
+        what: &str,
+        request: &Request,
+    ) -> Got {
+        let sent_at = self.started.elapsed();
+        let answered = connection.send(request, How::Whole);
+        let answered = tokio::time::timeout(self.drill.answer_within(), answered).await;
+        let got = answered.unwrap_or(Got::TimedOut);
+        self.keep(what, request, &got, sent_at);
+        got
+    }
+
+    fn keep(&self, what: &str, request: &Request, got: &Got, sent_at: Duration) {
+        let took = self.started.elapsed().saturating_sub(sent_at);
+        let (what, request, got) = (what.to_owned(), request.clone(), got.clone());
+        self.seen().exchanges.push(Exchange { what, request, got, sent_at, took });
+    }
+
+    /// Sends a request that nothing was asked before: it must be answered as a first run.
+    pub(super) async fn first(&self, what: &str, request: &Request) -> Tried<Answer> {
+        let got = self.send(what, request, How::Whole).await;
+        match judge(&self.drill.expected, &got) {
+            Judged::Done(answer) => Ok(answer),
+            _ => failed(format!(
+                "{what} was answered {}, and a first run is documented as {}",
+                shown(&got),
+                listed(&self.drill.expected.first)
+            )),
+        }
+    }
+
+    /// Sends a request until it is definite whether it was done, as a client that keeps its key does.
+    /// Every answer on the way must be one that asks for a retry.
+    pub(super) async fn settled(&self, what: &str, request: &Request) -> Tried<Answer> {
+        match self.until_definite(what, request).await? {
+            (Judged::Done(answer), _) => Ok(answer),
+            (Judged::Unknown, got) => {
+                broken(format!("{what} is answered `unknown`: {}", shown(&got)))
+            }
+            (_, got) => broken(format!("{what} is answered {}", shown(&got))),
+        }
+    }
+
+    /// Sends a request until the answer is definite, or nobody can know.
+    pub(super) async fn until_definite(
+        &self,
+        what: &str,
+        request: &Request,
+    ) -> Tried<(Judged, Got)> {
+        let (mut backoff, began) = (Backoff::new(self.chance()), Instant::now());
+        loop {
+            let got = self.send(what, request, How::Whole).await;
+            let asked = match judge(&self.drill.expected, &got) {
+                Judged::Later(after) => after,
+                Judged::Nothing => None,
+                definite => return Ok((definite, got)),
+            };
+            let wait = backoff.next(asked);
+            if began.elapsed() + wait > self.drill.patience() {
+                let patience = self.drill.patience().as_secs();
+                return broken(format!(
+                    "{what} got no definite answer in {patience} s, the last was {}",
+                    shown(&got)
+                ));
+            }
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Sends a request again until it is answered, and holds the answer against the first.
+    pub(super) async fn replays(
+        &self,
+        what: &str,
+        request: &Request,
+        first: &Answer,
+    ) -> Tried<Answer> {
+        let again = self.settled(what, request).await?;
+        match compare::difference(first, &again) {
+            None => Ok(again),
+            Some(difference) => {
+                broken(format!("{what} is not the first answer again: {difference}"))
+            }
+        }
+    }
+
+    /// Counts an intent's effects when nothing of it can be under way any more.
+    pub(super) async fn count(&self, names: &Names) -> Tried<u64> {
+        let counted = self.drill.effects.count_settled(names).await;
+        self.counted(names, counted)
+    }
+
+    /// Counts an intent's effects, waiting a little for as many as were answered.
+    pub(super) async fn count_up_to(&self, names: &Names, awaited: u64) -> Tried<u64> {
+        let began = Instant::now();
+        loop {
+            let counted = self.drill.effects.count(names).await;
+            if self.counted(names, counted)? >= awaited || began.elapsed() > EFFECT_WITHIN {
+                return self.count(names).await;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn counted<E: std::fmt::Display>(&self, names: &Names, counted: Result<u64, E>) -> Tried<u64> {
+        let count = match counted {
+            Ok(count) => count,
+            Err(error) => return failed(error.to_string()),
+        };
+        let mut seen = self.seen();
+        match seen.effects.iter_mut().find(|(intent, _)| *intent == names.intent) {
+            Some((_, known)) => *known = count,
+            None => seen.effects.push((names.intent.clone(), count)),
+        }
+        drop(seen);
+        Ok(count)
+    }
+
+    /// Demands that an intent happened once.
+    pub(super) async fn happened_once(&self, names: &Names, after: &str) -> Tried<()> {
+        self.happened(names, 1, after).await
+    }
+
+    /// Demands how often an intent happened.
+    pub(super) async fn happened(&self, names: &Names, times: u64, after: &str) -> Tried<()> {
+        let count = self.count_up_to(names, times).await?;
+        if count == times {
+            return Ok(());
+        }
+        broken(format!("{} after {after}, and {times} would be right", effects(count)))
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Says how many effects there are.
+pub(super) fn effects(count: u64) -> String {
+    if count == 1 { "1 effect".to_owned() } else { format!("{count} effects") }
+}
+
+/// Shows what was got, with the start of its body.
+pub(super) fn shown(got: &Got) -> String {
+    match got {
+        Got::Answer(answer) => {
+            format!("{} with the body {}", answer.status, compare::excerpt(&answer.body))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Lists statuses as `200, 201 or 202`.
+pub(super) fn listed(statuses: &[u16]) -> String {
+    let mut text = String::new();
+    for (at, status) in statuses.iter().enumerate() {
+        let between = match at {
+            0 => "",
+            _ if at + 1 == statuses.len() => " or ",
+            _ => ", ",
+        };
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{between}{status}");
+    }
+    if text.is_empty() { "nothing".to_owned() } else { text }
+}
+
+/// Writes 128 random bits as a UUID of version 4.
+fn uuid(high: u64, low: u64) -> String {
+    let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
+    let low = (low & 0x3fff_ffff_ffff_ffff) | 0x8000_0000_0000_0000;
+    let text = format!("{high:016x}{low:016x}");
+    [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_a_uuid_of_version_4() {
+        assert_eq!(uuid(0, 0), "00000000-0000-4000-8000-000000000000");
+        assert_eq!(uuid(u64::MAX, u64::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+
+    #[test]
+    fn statuses_are_listed_as_one_says_them() {
+        assert_eq!(listed(&[201]), "201");
+        assert_eq!(listed(&[200, 201, 204]), "200, 201 or 204");
+    }
+}

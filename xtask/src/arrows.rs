@@ -23,6 +23,7 @@ const EDGES: &[(&str, May)] = &[
     // It drills the whole stack: it carries a gateway, and judges by the history checker of the tests.
     ("semel-drill", May::Only(&["semel", "semel-gateway", "semel-http", "semel-testkit"])),
     ("semel-examples", May::Anything),
+    ("semel-fuzz", May::Anything),
     ("semel-gateway", May::Only(&["semel", "semel-http", "semel-postgres", "semel-sqlite"])),
     ("semel-http", May::Only(&["semel"])),
     ("semel-postgres", May::Only(&["semel"])),
@@ -33,7 +34,7 @@ const EDGES: &[(&str, May)] = &[
 
 /// Never linked into a release: others may name them only in `dev-dependencies`.
 const ONLY_FOR_TESTS: &[&str] =
-    &["semel-bench", "semel-drill", "semel-examples", "semel-testkit", "xtask"];
+    &["semel-bench", "semel-drill", "semel-examples", "semel-fuzz", "semel-testkit", "xtask"];
 
 /// Crates that the base build of `semel` must not pull in, by what they are.
 const NOT_IN_THE_ENGINE: &[(&str, &[&str])] = &[

@@ -23,6 +23,12 @@ pub(crate) const CURL: Program = Program {
     package: "curl",
     why: "the documentation's code blocks send requests with it",
 };
+/// Compiles the fuzzer.
+pub(crate) const CXX: Program = Program {
+    name: "c++",
+    package: "g++",
+    why: "the fuzzer that is linked to the fuzz targets is C++",
+};
 /// The plain proxy that the gateway is measured against.
 pub(crate) const NGINX: Program = Program {
     name: "nginx",

@@ -11,6 +11,7 @@ mod arrows;
 mod bench;
 mod ci;
 mod docs;
+mod fuzz;
 mod install;
 mod markdown;
 mod shell;
@@ -42,6 +43,8 @@ enum Task {
     Deny,
     /// Run the code blocks of README.md and docs/
     DocsTest,
+    /// Look for inputs that break what the fuzz targets promise
+    Fuzz(fuzz::Arguments),
     /// Install what tests need and this machine lacks, without running them
     Install,
     /// Run every test of the workspace, installing what they need
@@ -71,6 +74,7 @@ fn run() -> anyhow::Result<()> {
         Task::Ci(arguments) => ci::run(&arguments),
         Task::Deny => ci::deny(),
         Task::DocsTest => docs::run(),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Install => install::for_tests(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Tidy => tidy::run(),

@@ -7,8 +7,7 @@ use super::tree::{File, Tree};
 
 /// Every crate inherits the lints, and every dependency its version.
 pub(super) fn manifests(tree: &Tree) -> Vec<Finding> {
-    let of_crate =
-        |file: &&File| file.path.ends_with("/Cargo.toml") && !file.path.starts_with("fuzz/");
+    let of_crate = |file: &&File| file.path.ends_with("/Cargo.toml");
     tree.files.iter().filter(of_crate).flat_map(manifest).collect()
 }
 

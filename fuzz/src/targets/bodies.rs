@@ -3,10 +3,7 @@
 //!
 //! The first byte chooses media type and content coding; a line of `--` parts two bodies.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-use semel_fuzz::{Behind, Kept, run};
+use crate::behind::{Behind, Kept, drive};
 
 static KEPT: Kept = Kept::new(None);
 
@@ -21,7 +18,8 @@ const TYPES: [&[u8]; 7] = [
 ];
 const CODINGS: [&[u8]; 5] = [b"", b"identity", b"gzip", b"deflate", b"br"];
 
-fuzz_target!(|data: &[u8]| {
+/// Checks the promise on one input.
+pub(crate) fn run(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let choice = usize::from(*choice);
     let media_type = TYPES[choice % TYPES.len()];
@@ -29,8 +27,8 @@ fuzz_target!(|data: &[u8]| {
     let parting = rest.windows(4).position(|window| window == b"\n--\n");
     let (one, other) = parting.map_or((rest, &b""[..]), |at| (&rest[..at], &rest[at + 4..]));
     let new = || Behind::new(|operation| operation);
-    run(&KEPT, new, async |behind: &Behind| check(behind, media_type, coding, one, other).await);
-});
+    drive(&KEPT, new, async |behind: &Behind| check(behind, media_type, coding, one, other).await);
+}
 
 async fn check(behind: &Behind, media_type: &[u8], coding: &[u8], one: &[u8], other: &[u8]) {
     let mut headers: Vec<(&str, &[u8])> = vec![("idempotency-key", b"k")];

@@ -3,20 +3,19 @@
 //!
 //! The first bit chooses the strict form; a line feed parts two header lines.
 
-#![no_main]
-
 use http::{HeaderValue, StatusCode};
-use libfuzzer_sys::fuzz_target;
 use semel::Key;
-use semel_fuzz::{Answered, Behind, Kept, run};
 use semel_http::KeyForm;
+
+use crate::behind::{Answered, Behind, Kept, drive};
 
 static LENIENT: Kept = Kept::new(None);
 static STRICT: Kept = Kept::new(None);
 
 const KEY: &str = "idempotency-key";
 
-fuzz_target!(|data: &[u8]| {
+/// Checks the promise on one input.
+pub(crate) fn run(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let strict = choice & 1 == 1;
     let rest = rest.strip_suffix(b"\n").unwrap_or(rest);
@@ -27,8 +26,8 @@ fuzz_target!(|data: &[u8]| {
     let (kept, form) =
         if strict { (&STRICT, KeyForm::Strict) } else { (&LENIENT, KeyForm::Lenient) };
     let new = || Behind::new(|operation| operation.key_form(form));
-    run(kept, new, async |behind: &Behind| check(behind, strict, &lines).await);
-});
+    drive(kept, new, async |behind: &Behind| check(behind, strict, &lines).await);
+}
 
 async fn check(behind: &Behind, strict: bool, lines: &[&[u8]]) {
     let headers: Vec<_> = lines.iter().map(|line| (KEY, *line)).collect();

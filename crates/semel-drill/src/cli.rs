@@ -1,13 +1,21 @@
 //! The command line of the `semel-drill` binary.
 
-use std::{path::PathBuf, process::ExitCode};
+mod exit;
+mod http;
+mod plan;
+mod progress;
+mod rules;
 
-use clap::{Args, Parser, Subcommand};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::exit::{Exit, Failure};
 
 /// Breaks a running API on purpose and counts the effects: does a retry act twice?
 ///
-/// Exit codes: 0 every verdict is good, 1 a rule is broken, 2 the command line or the plan is wrong,
-/// 3 the target or its effects could not be asked.
+/// Exit codes: 0 every rule that was tried is kept, 1 a rule is broken, 2 the command line or the plan
+/// is wrong, 3 it could not be found out.
 #[derive(Debug, Parser)]
 #[command(name = "semel-drill", version, max_term_width = 100)]
 struct Cli {
@@ -17,24 +25,36 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Http(Http),
-}
-
-/// Drills an HTTP API by a plan
-#[derive(Args, Debug)]
-struct Http {
-    /// The plan: a file, or the name of a built-in one
-    #[arg(long, value_name = "FILE")]
-    plan: PathBuf,
-    /// Where the API listens; otherwise the plan says
-    #[arg(long, value_name = "URL")]
-    target: Option<String>,
+    Http(Box<http::Http>),
+    Plan(plan::PlanArgs),
+    Rules(rules::Rules),
 }
 
 /// Reads the command line and does what it says.
 #[must_use]
 pub fn main() -> ExitCode {
-    let Command::Http(http) = Cli::parse().command;
-    drop(http);
-    ExitCode::SUCCESS
+    std::panic::set_hook(Box::new(|panic| {
+        eprintln!("semel-drill: this is a fault of the program itself, please report it: {panic}");
+    }));
+    match Cli::parse().command.run() {
+        Ok(exit) => exit.into(),
+        Err(Failure { exit, message }) => {
+            eprintln!("semel-drill: {message}");
+            exit.into()
+        }
+    }
+}
+
+impl Command {
+    fn run(self) -> Result<Exit, Failure> {
+        match self {
+            Self::Http(http) => on_all_cores(http.run()),
+            Self::Plan(plan) => plan.run(),
+            Self::Rules(rules) => rules.run(),
+        }
+    }
+}
+
+fn on_all_cores<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }

@@ -23,7 +23,6 @@ use std::{fs, path::Path};
 
 use toml::de::DeTable;
 
-pub(crate) use self::problem::hint;
 #[doc(inline)]
 pub use self::{
     builtin::{BUILTIN, Builtin, builtin},
@@ -42,6 +41,7 @@ use self::{
     problem::Found,
     reading::{Reading, Table, Variables},
 };
+pub(crate) use self::{problem::hint, span::span};
 
 /// The longest plan that is read, in bytes.
 const PLAN_MAX: u64 = 1 << 20;

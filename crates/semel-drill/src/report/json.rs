@@ -20,7 +20,7 @@ impl Report {
             "name": self.name,
             "target": self.target,
             "contract": self.contract.word(),
-            "seed": self.seed,
+            "seed": self.seed.to_string(),
             "took_ms": millis(self.took),
             "interrupted": self.interrupted,
             "outcome": match self.outcome() {

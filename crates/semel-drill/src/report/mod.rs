@@ -13,8 +13,12 @@ use crate::{
     plan::{Contract, Secrets},
 };
 
+pub(crate) use self::table::two_columns;
 #[doc(inline)]
-pub use self::{json::FORMAT, table::Show};
+pub use self::{
+    json::FORMAT,
+    table::{Show, rules_page, rules_table},
+};
 
 /// How one rule fared.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::{Ended, Report, Verdict, curl::printable};
-use crate::plan::written;
+use crate::{http::scenario::Rule, plan::written};
 
 /// How wide the table is: the last column is wrapped.
 const WIDTH: u16 = 118;
@@ -104,6 +104,38 @@ impl Report {
             self.seed
         )
     }
+}
+
+/// Lists rules with their sentences, for a person.
+#[must_use]
+pub fn rules_table(rules: impl IntoIterator<Item = Rule>) -> String {
+    two_columns(rules.into_iter().map(|rule| (rule.name, rule.says)))
+}
+
+/// Lists rules with their sentences, as a table in Markdown.
+#[must_use]
+pub fn rules_page(rules: impl IntoIterator<Item = Rule>) -> String {
+    let rows = rules.into_iter().map(|rule| format!("| `{}` | {} |", rule.name, rule.says));
+    ["| rule | what must hold |".to_owned(), "|---|---|".to_owned()]
+        .into_iter()
+        .chain(rows)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Lists names with what is said of each, wrapped in at most as many columns as the table has.
+pub(crate) fn two_columns<'a>(rows: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let name_width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for (name, says) in rows {
+        let width = usize::from(WIDTH).saturating_sub(name_width + 2);
+        for (at, line) in wrapped(&printable(says), width).iter().enumerate() {
+            let name = if at == 0 { name } else { "" };
+            lines.push(format!("{name:name_width$}  {line}"));
+        }
+    }
+    lines.join("\n")
 }
 
 fn is_shown(verdict: &Verdict, show: Show) -> bool {

@@ -8,3 +8,4 @@
 )]
 
 mod effects;
+mod report;

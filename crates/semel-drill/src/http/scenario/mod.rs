@@ -81,7 +81,8 @@ pub fn rules() -> impl Iterator<Item = Rule> {
     all().iter().map(|scenario| scenario.rule())
 }
 
-/// The rule without which no other verdict is believed.
-pub(super) fn control() -> Rule {
+/// Returns the rule without which no other verdict is believed.
+#[must_use]
+pub fn control() -> Rule {
     control::RULE
 }

@@ -5,8 +5,9 @@ mod http;
 mod plan;
 mod progress;
 mod rules;
+mod stack;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -25,9 +26,16 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs the gateway of this build, so that what is drilled is what was built
+    #[command(hide = true, disable_help_flag = true)]
+    Gateway {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     Http(Box<http::Http>),
     Plan(plan::PlanArgs),
     Rules(rules::Rules),
+    Stack(Box<stack::StackArgs>),
 }
 
 /// Reads the command line and does what it says.
@@ -36,7 +44,13 @@ pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         eprintln!("semel-drill: this is a fault of the program itself, please report it: {panic}");
     }));
-    match Cli::parse().command.run() {
+    let command = match Cli::parse().command {
+        Command::Gateway { arguments } => {
+            return semel_gateway::cli::run([OsString::from("semel")].into_iter().chain(arguments));
+        }
+        command => command,
+    };
+    match command.run() {
         Ok(exit) => exit.into(),
         Err(Failure { exit, message }) => {
             eprintln!("semel-drill: {message}");
@@ -48,9 +62,12 @@ pub fn main() -> ExitCode {
 impl Command {
     fn run(self) -> Result<Exit, Failure> {
         match self {
+            // It ends by codes of its own, before.
+            Self::Gateway { .. } => Ok(Exit::Fine),
             Self::Http(http) => on_all_cores(http.run()),
             Self::Plan(plan) => plan.run(),
             Self::Rules(rules) => rules.run(),
+            Self::Stack(stack) => on_all_cores(stack.run()),
         }
     }
 }

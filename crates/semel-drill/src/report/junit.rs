@@ -64,7 +64,7 @@ fn seconds(span: Duration) -> String {
 }
 
 /// Escapes a text for an attribute or an element. What XML cannot hold is shown by its number.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

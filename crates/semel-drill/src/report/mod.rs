@@ -13,12 +13,12 @@ use crate::{
     plan::{Contract, Secrets},
 };
 
-pub(crate) use self::table::two_columns;
 #[doc(inline)]
 pub use self::{
     json::FORMAT,
     table::{Show, rules_page, rules_table},
 };
+pub(crate) use self::{junit::escaped, table::two_columns};
 
 /// How one rule fared.
 #[derive(Clone, Debug)]

@@ -9,3 +9,4 @@
 
 mod effects;
 mod report;
+mod stack;

@@ -1,0 +1,198 @@
+//! What an operator does in the end: looks for what nobody can say, and says what the books say.
+
+use std::{
+    path::PathBuf,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use semel::{
+    Outcome, Record, State,
+    decide::{Resolution, Verdict},
+    policy::Policy,
+    store::{
+        Actor, BATCH_MAX,
+        capability::{Counts, Filter},
+    },
+};
+use semel_gateway::{
+    records::{Records, Seen},
+    settings::StoreSettings,
+    stores,
+};
+use tokio::{process::Command, time::sleep};
+
+use super::{
+    StackError, intent,
+    ledger::{Ledger, Page},
+    settings::Settings,
+};
+
+/// How many are resolved on the command line; the others by what it calls.
+const BY_COMMAND: usize = 5;
+const NAME: &str = "semel-drill";
+const NOTE: &str = "as the upstream's books say";
+const ASK_EVERY: Duration = Duration::from_millis(100);
+
+/// What came of the operator's work.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Resolved {
+    pub(super) done: u64,
+    pub(super) not_done: u64,
+    /// "Not done" that had to be forced, since the clock that counts was turned back.
+    pub(super) forced: u64,
+    pub(super) refused: Vec<String>,
+}
+
+impl Resolved {
+    /// Adds what came of more work.
+    pub(super) fn add(&mut self, more: Self) {
+        self.done += more.done;
+        self.not_done += more.not_done;
+        self.forced += more.forced;
+        self.refused.extend(more.refused);
+    }
+}
+
+/// The operator at the store.
+#[derive(Debug)]
+pub(super) struct Operator {
+    records: Records,
+    program: PathBuf,
+    /// Where a gateway's configuration lies, and names the store and the operations.
+    folder: PathBuf,
+    policy: Policy,
+    /// How long somebody lost may still be sending, by the drill's own clock.
+    patience: Duration,
+}
+
+impl Operator {
+    pub(super) async fn new(
+        settings: &Settings,
+        store: &StoreSettings,
+        folder: PathBuf,
+    ) -> Result<Self, StackError> {
+        let opened = stores::open_existing(store).await?;
+        let policy = Policy {
+            lease: settings.lease,
+            settle_for: settings.answer_wait(),
+            ..Policy::default()
+        };
+        Ok(Self {
+            records: Records::new(opened.store, opened.inspect),
+            folder,
+            program: settings.program.clone(),
+            policy,
+            patience: settings.lease + settings.answer_wait() + Duration::from_secs(2),
+        })
+    }
+
+    /// Lists everything that is unknown.
+    pub(super) async fn unknown(&self) -> Result<Vec<Record>, StackError> {
+        let limit = u32::try_from(BATCH_MAX).unwrap_or(u32::MAX);
+        let mut all: Vec<Record> = Vec::new();
+        loop {
+            let after = all.last().map(|record| record.id.clone());
+            let filter = Filter { state: Some(State::Unknown), after, limit, ..Filter::default() };
+            let page = self.records.list(filter).await?;
+            if page.is_empty() {
+                return Ok(all);
+            }
+            all.extend(page);
+        }
+    }
+
+    /// Counts the records by state.
+    pub(super) async fn counts(&self) -> Result<Counts, StackError> {
+        Ok(self.records.counts().await?)
+    }
+
+    /// Resolves all of these as the books say.
+    pub(super) async fn resolve(
+        &self,
+        unknown: &[Record],
+        ledger: &Ledger,
+    ) -> Result<Resolved, StackError> {
+        let mut resolved = Resolved::default();
+        for (at, record) in unknown.iter().enumerate() {
+            let Some(number) = intent::number(record.id.key.as_str()) else { continue };
+            let page = ledger.page(number);
+            match page.done {
+                Some(_) => resolved.done += 1,
+                None => resolved.not_done += 1,
+            }
+            let said = match at < BY_COMMAND {
+                true => self.by_command(number, &page).await?,
+                false => self.by_call(record, &page, &mut resolved).await?,
+            };
+            if let Err(why) = said {
+                resolved.refused.push(format!("intent {number} cannot be resolved: {why}"));
+            }
+        }
+        Ok(resolved)
+    }
+
+    async fn by_command(&self, number: u64, page: &Page) -> Result<Result<(), String>, StackError> {
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let (operation, _) = intent::operation(number);
+            let mut command = Command::new(&self.program);
+            command.args(["gateway", "records", "resolve", operation, &intent::key(number)]);
+            command.args(["--yes", "--json", "--actor", NAME, "--note", NOTE]);
+            command.current_dir(&self.folder);
+            match &page.done {
+                Some(told) => {
+                    command.args(["--done", "--status", "201", "--body"]);
+                    command.arg(String::from_utf8_lossy(&told.body).as_ref());
+                }
+                None if Instant::now() > deadline => drop(command.args(["--not-done", "--force"])),
+                None => drop(command.arg("--not-done")),
+            }
+            let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
+            match output.status.code() {
+                Some(0) => return Ok(Ok(())),
+                // The lost holder may still be sending.
+                Some(1) if page.done.is_none() && Instant::now() < deadline => {
+                    sleep(ASK_EVERY).await;
+                }
+                _ => {
+                    return Ok(Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+                }
+            }
+        }
+    }
+
+    async fn by_call(
+        &self,
+        record: &Record,
+        page: &Page,
+        resolved: &mut Resolved,
+    ) -> Result<Result<(), String>, StackError> {
+        let seen = Seen { record: record.clone(), now: self.records.now().await? };
+        let verdict = match &page.done {
+            Some(told) => Verdict::Done(
+                Outcome::new(told.status, told.body.clone())
+                    .header("content-type", &b"application/json"[..]),
+            ),
+            None => Verdict::NotDone { new_incarnation: false },
+        };
+        let id = self.records.new_id();
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let force = Instant::now() > deadline;
+            let actor = Actor { name: NAME.into(), note: NOTE.into() };
+            let said = self
+                .records
+                .resolve(&seen, id, verdict.clone(), force, &self.policy, actor)
+                .await?;
+            match said {
+                Resolution::Stored => {
+                    resolved.forced += u64::from(force);
+                    return Ok(Ok(()));
+                }
+                Resolution::TooEarly(_) if !force => sleep(ASK_EVERY).await,
+                other => return Ok(Err(format!("{other:?}"))),
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What a drill of the whole stack is made of.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::ValueEnum;
+use semel_testkit::servers::{Disk, Major};
+use serde::Serialize;
+
+use super::trouble::Trouble;
+
+/// Where the gateways keep their records.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    /// One PostgreSQL server of its own.
+    Postgres,
+    /// One SQLite file.
+    Sqlite,
+}
+
+/// What the next caller meets when a holder was lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum OnLost {
+    /// Nobody runs it again by guess.
+    Hold,
+    /// It is sent again, with the same key.
+    Rerun,
+}
+
+impl OnLost {
+    /// Returns the word of the configuration.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Rerun => "rerun",
+        }
+    }
+}
+
+/// What the upstream makes of a key that it has seen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Upstream {
+    /// It honours the key: one effect, and the first answer again.
+    Keyed,
+    /// It acts whenever it is asked.
+    Naive,
+}
+
+/// How long new intents are begun.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Until {
+    /// Until there are so many.
+    Intents(u64),
+    /// For so long.
+    Time(Duration),
+}
+
+/// Everything that a drill is told.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The program whose hidden command `gateway` is the gateway under drill.
+    pub program: PathBuf,
+    /// Where the records are kept.
+    pub store: Store,
+    /// The major of PostgreSQL.
+    pub major: Major,
+    /// How many gateways share the store.
+    pub gateways: usize,
+    /// What happens when a holder was lost.
+    pub on_lost: OnLost,
+    /// What the upstream makes of a key.
+    pub upstream: Upstream,
+    /// Whether the upstream always answers at once.
+    pub calm_upstream: bool,
+    /// How long new intents are begun.
+    pub until: Until,
+    /// How many clients keep asking.
+    pub clients: usize,
+    /// Where everything that is drawn comes from.
+    pub seed: u64,
+    /// What is made to go wrong.
+    pub trouble: Vec<Trouble>,
+    /// How long each hand pauses between two troubles, on average.
+    pub every: Duration,
+    /// The lease of the operations.
+    pub lease: Duration,
+    /// Where everything lies, and stays; otherwise a temporary folder.
+    pub folder: Option<PathBuf>,
+}
+
+impl Settings {
+    /// How long the upstream may take; also for how long a lost holder may still be sending.
+    #[must_use]
+    pub fn answer_wait(&self) -> Duration {
+        self.lease * 2
+    }
+
+    /// Says whether a trouble was asked for.
+    #[must_use]
+    pub fn has(&self, trouble: Trouble) -> bool {
+        self.trouble.contains(&trouble)
+    }
+
+    /// Says what cannot be had here.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the one sentence that says why not.
+    pub fn check(&self) -> Result<(), String> {
+        if !(1..=MOST_GATEWAYS).contains(&self.gateways) {
+            return Err(format!("there can be 1 to {MOST_GATEWAYS} gateways"));
+        }
+        if self.clients == 0 {
+            return Err("nobody asks without clients".to_owned());
+        }
+        if self.has(Trouble::Failover) && self.store == Store::Sqlite {
+            return Err("only PostgreSQL fails over".to_owned());
+        }
+        if self.has(Trouble::Failover) && self.has(Trouble::Power) {
+            return Err(
+                "a standby has no disk of its own: drill failover and power apart".to_owned()
+            );
+        }
+        if self.has(Trouble::Skew) {
+            super::skew::library()?;
+        }
+        if self.has(Trouble::Power) {
+            Disk::usable()?;
+        }
+        Ok(())
+    }
+}
+
+/// Who was asked is kept as bits of one word.
+const MOST_GATEWAYS: usize = 16;

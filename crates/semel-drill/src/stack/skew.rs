@@ -1,0 +1,60 @@
+//! A clock that jumps: libfaketime between a process and its clock.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// Where Debian's package puts the library.
+const LIBRARIES: [&str; 2] = [
+    "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1",
+    "/usr/lib/aarch64-linux-gnu/faketime/libfaketime.so.1",
+];
+
+/// Says where the library lies.
+///
+/// # Errors
+///
+/// Fails with the one sentence that says how it is installed.
+pub(super) fn library() -> Result<&'static Path, String> {
+    let found = LIBRARIES.iter().map(Path::new).find(|path| path.exists());
+    found.ok_or_else(|| "libfaketime is not installed: run `apt-get install faketime`".to_owned())
+}
+
+/// The clock of one process, or of several.
+#[derive(Clone, Debug)]
+pub(super) struct Skew {
+    library: &'static Path,
+    offset: PathBuf,
+}
+
+impl Skew {
+    /// Makes a clock that is right so far; its offset stands in a file.
+    pub(super) fn new(offset: PathBuf) -> io::Result<Self> {
+        let library = library().map_err(io::Error::other)?;
+        let skew = Self { library, offset };
+        skew.set(0)?;
+        Ok(skew)
+    }
+
+    /// Sets the clock ahead by so many seconds, or behind.
+    pub(super) fn set(&self, seconds: i64) -> io::Result<()> {
+        // At once: whoever read half an offset would have another clock.
+        let fresh = self.offset.with_extension("new");
+        fs::write(&fresh, format!("{seconds:+}\n"))?;
+        fs::rename(fresh, &self.offset)
+    }
+
+    /// Returns what puts this clock before a process.
+    pub(super) fn environment(&self) -> Vec<(String, String)> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        [
+            ("LD_PRELOAD", text(self.library)),
+            ("FAKETIME_TIMESTAMP_FILE", text(&self.offset)),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+}

@@ -1,0 +1,320 @@
+//! The verdict: the books against what was told.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use semel::{IntentId, store::capability::Counts};
+use semel_testkit::history::{Broken, Promise};
+use serde::Serialize;
+
+use super::{
+    caller::{NOT_KEPT, not_kept},
+    crowd::Crowd,
+    intent,
+    ledger::Ledger,
+    settings::{OnLost, Settings, Store, Upstream},
+    stage::{Raged, Replays, Settled, was_in_trouble},
+    trouble::{Log, Trouble},
+};
+use crate::{
+    http::scenario::Rule,
+    report::{Ended, Verdict},
+};
+
+/// How many examples of a broken rule are told.
+const EXAMPLES: usize = 5;
+
+const ANSWERS: Rule = Rule {
+    name: "one-answer",
+    says: "All callers of an intent are told the same final answer, to the byte, and it is its own.",
+};
+const DEFINITE: Rule = Rule {
+    name: "definite",
+    says: "Every intent becomes definite, and nothing comes that must not.",
+};
+const DONE: Rule =
+    Rule { name: "done", says: "Under rerun every intent is done, and nobody is needed." };
+const DOUBLE: Rule = Rule { name: "no-double", says: "No intent has more than one effect." };
+const EXPLAINED: Rule = Rule {
+    name: "explained",
+    says: "An intent is unknown only under hold, and only if its holder or its answer was lost.",
+};
+const LOST: Rule = Rule { name: "no-loss", says: "An acknowledged success has its effect." };
+const REPLAYED: Rule = Rule {
+    name: "replayed",
+    says: "Every gateway replays every final answer to the byte, after everything was killed.",
+};
+
+/// What a drill counted.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Where everything that was drawn came from.
+    pub seed: u64,
+    /// Where the records were kept.
+    pub store: Store,
+    /// The major of PostgreSQL, if it was that.
+    pub major: Option<u32>,
+    /// How many gateways shared it.
+    pub gateways: usize,
+    /// What happened when a holder was lost.
+    pub on_lost: OnLost,
+    /// What the upstream made of a key.
+    pub upstream: Upstream,
+    /// How many clients asked.
+    pub clients: usize,
+    /// How long trouble was made.
+    pub trouble_seconds: f64,
+    /// How long everything took, replays included.
+    pub seconds: f64,
+    /// How many intents there were.
+    pub intents: u64,
+    /// How many requests were sent.
+    pub requests: u64,
+    /// How many final answers came.
+    pub answers: u64,
+    /// How many effects there are in the books.
+    pub effects: u64,
+    /// How many intents the upstream refused for good.
+    pub refused: usize,
+    /// How many are done while their answer broke off, so that nobody could keep it.
+    pub not_kept: usize,
+    /// How often the same key had to be sent again, by why.
+    pub again: BTreeMap<&'static str, u64>,
+    /// How often each trouble was made.
+    pub trouble: BTreeMap<Trouble, usize>,
+    /// How often a caller was told that nobody can say.
+    pub told_unknown: u64,
+    /// How many intents were unknown in the end.
+    pub unknown: u64,
+    /// How many were told unknown, and ended by the holder that came back.
+    pub came_back: u64,
+    /// How many the operator resolved as done.
+    pub resolved_done: u64,
+    /// How many the operator resolved as not done.
+    pub resolved_not_done: u64,
+    /// How many of these had to be forced.
+    pub forced: u64,
+    /// How many final answers were asked for again afterwards.
+    pub replays: u64,
+    /// How many intents have more than one effect.
+    pub double: usize,
+    /// How many acknowledged successes have no effect.
+    pub lost: usize,
+    /// How many intents were told different answers, or one that is not theirs.
+    pub differs: usize,
+    /// How many final answers are not replayed.
+    pub not_replayed: usize,
+}
+
+/// Figures and verdicts.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What was counted.
+    pub figures: Figures,
+    /// How each rule fared.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl Report {
+    /// Says whether every rule was kept.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.verdicts.iter().all(|verdict| !matches!(verdict.ended, Ended::Broken(_)))
+    }
+}
+
+/// What is judged.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) crowd: &'a Crowd,
+    pub(super) ledger: &'a Ledger,
+    pub(super) log: &'a Log,
+    pub(super) counts: Counts,
+}
+
+/// What breaks each rule.
+#[derive(Debug, Default)]
+struct Faults {
+    differs: Vec<String>,
+    double: Vec<String>,
+    lost: Vec<String>,
+    not_replayed: Vec<String>,
+    undone: Vec<String>,
+}
+
+pub(super) fn judge(seen: &Seen<'_>, raged: Raged, settled: &Settled, replays: &Replays) -> Report {
+    let faults = faults(seen, replays);
+    let figures = figures(seen, raged, settled, replays, &faults);
+    let unexplained = settled.unexplained.iter();
+    let unexplained = unexplained.map(|number| format!("intent {number} is unknown for no reason"));
+    let holds = seen.settings.on_lost == OnLost::Hold;
+    let mut verdicts = vec![
+        verdict(
+            DOUBLE,
+            faults.double,
+            format!("{} effects of {} intents", figures.effects, figures.intents),
+        ),
+        verdict(LOST, faults.lost, format!("{} final answers", figures.answers)),
+        verdict(ANSWERS, faults.differs, format!("{} requests", figures.requests)),
+        verdict(REPLAYED, faults.not_replayed, format!("{} asked for again", figures.replays)),
+        verdict(DEFINITE, indefinite(seen, settled), format!("{:?}", seen.counts)),
+        verdict(EXPLAINED, unexplained.collect(), format!("{} were unknown", figures.unknown)),
+    ];
+    if !holds {
+        let seen = format!("{} effects, {} refused", figures.effects, figures.refused);
+        verdicts.push(verdict(DONE, faults.undone, seen));
+    }
+    Report { figures, verdicts }
+}
+
+/// Checks the history against the promise.
+fn faults(seen: &Seen<'_>, replays: &Replays) -> Faults {
+    let Seen { settings, crowd, ledger, .. } = seen;
+    let history = &crowd.watch.history;
+    for number in 0..crowd.book.len() {
+        let (id, page) = (intent::id(number), ledger.page(number));
+        history.effects(&id, page.effects);
+        if page.effects == 0 && page.refused.is_some() {
+            history.in_doubt(&id);
+        }
+    }
+    let promise = match settings.on_lost {
+        OnLost::Hold => Promise::AtMostOnce,
+        OnLost::Rerun => Promise::ExactlyOnce,
+    };
+    let replayed = |id: &IntentId| {
+        let number = intent::number(id.key.as_str())?;
+        replays.told.get(&number).cloned()
+    };
+    let mut faults = Faults::default();
+    for broken in history.check(promise, replayed) {
+        let kind = match &broken {
+            Broken::Differs { .. } => &mut faults.differs,
+            Broken::Lost(_) => &mut faults.lost,
+            Broken::NotReplayed { .. } => &mut faults.not_replayed,
+            Broken::Twice { .. } => &mut faults.double,
+            Broken::Undone(_) => &mut faults.undone,
+        };
+        kind.push(excerpt(broken.to_string()));
+    }
+    faults.not_replayed.extend(replays.wrong.iter().cloned());
+    for (number, told) in &replays.told {
+        let page = ledger.page(*number);
+        let is_not_kept = *told == not_kept();
+        if is_not_kept && page.effects == 0 {
+            faults
+                .lost
+                .push(format!("intent {number}: told that it was done, and no effect is there"));
+        }
+        let may_be_not_kept = || page.broke_off || was_in_trouble(crowd, seen.log, *number);
+        let is_fine = page.is_own(told) || (is_not_kept && may_be_not_kept());
+        if !is_fine {
+            faults.differs.push(excerpt(format!("intent {number} is told {told:?}, not its own")));
+        }
+    }
+    faults
+}
+
+/// What did not come to an end as it should.
+fn indefinite(seen: &Seen<'_>, settled: &Settled) -> Vec<String> {
+    let (count, mut wrong) = seen.crowd.watch.all_wrong();
+    let told = u64::try_from(wrong.len()).unwrap_or(u64::MAX);
+    if count > told {
+        wrong.push(format!("and {} more", count - told));
+    }
+    wrong.extend(settled.resolved.refused.iter().cloned());
+    for (left, state) in [(seen.counts.running, "running"), (seen.counts.unknown, "unknown")] {
+        if left > 0 {
+            wrong.push(format!("{left} records are {state} in the end"));
+        }
+    }
+    wrong
+}
+
+fn figures(
+    seen: &Seen<'_>,
+    raged: Raged,
+    settled: &Settled,
+    replays: &Replays,
+    faults: &Faults,
+) -> Figures {
+    let Seen { settings, crowd, ledger, log, .. } = seen;
+    let watch = &crowd.watch;
+    let of_major = (settings.store == Store::Postgres).then(|| settings.major.number());
+    let with = |status: u16| replays.told.values().filter(|told| told.status == status).count();
+    Figures {
+        seed: settings.seed,
+        store: settings.store,
+        major: of_major,
+        gateways: settings.gateways,
+        on_lost: settings.on_lost,
+        upstream: settings.upstream,
+        clients: settings.clients,
+        trouble_seconds: rounded(raged.trouble_for),
+        seconds: rounded(raged.begun.elapsed()),
+        intents: crowd.book.len(),
+        requests: watch.requests(),
+        answers: watch.answers(),
+        effects: ledger.effects(),
+        refused: with(402),
+        not_kept: with(NOT_KEPT),
+        again: watch.again(),
+        trouble: log.counts(),
+        told_unknown: watch.unknown(),
+        unknown: u64::try_from(settled.unknown.len()).unwrap_or(u64::MAX),
+        came_back: settled.came_back,
+        resolved_done: settled.resolved.done,
+        resolved_not_done: settled.resolved.not_done,
+        forced: settled.resolved.forced,
+        replays: replays.count,
+        double: faults.double.len(),
+        lost: faults.lost.len(),
+        differs: faults.differs.len(),
+        not_replayed: faults.not_replayed.len(),
+    }
+}
+
+fn rounded(span: Duration) -> f64 {
+    (span.as_secs_f64() * 10.0).round() / 10.0
+}
+
+fn excerpt(mut text: String) -> String {
+    const MOST: usize = 400;
+    if let Some((at, _)) = text.char_indices().nth(MOST) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
+}
+
+fn verdict(rule: Rule, faults: Vec<String>, seen: String) -> Verdict {
+    let count = faults.len();
+    let mut told = faults;
+    told.truncate(EXAMPLES);
+    let ended = match count {
+        0 => Ended::Kept,
+        _ => {
+            let more = if count > EXAMPLES {
+                format!("; and {} more", count - EXAMPLES)
+            } else {
+                String::new()
+            };
+            Ended::Broken(format!("{}{more}", told.join("; ")))
+        }
+    };
+    Verdict { rule, ended, seen, effects: Vec::new(), exchanges: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_broken_by_a_single_fault_and_tells_a_few() {
+        assert_eq!(verdict(LOST, vec![], String::new()).ended, Ended::Kept);
+        let one = verdict(LOST, vec!["a".to_owned()], String::new());
+        assert_eq!(one.ended, Ended::Broken("a".to_owned()));
+        let many = verdict(LOST, vec!["a".to_owned(); 7], String::new());
+        assert_eq!(many.ended, Ended::Broken("a; a; a; a; a; and 2 more".to_owned()));
+    }
+}

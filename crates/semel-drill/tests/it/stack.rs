@@ -1,0 +1,176 @@
+//! The whole stack under trouble, and a verdict that can fail.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use semel_drill::{
+    report::Ended,
+    stack::{OnLost, Progress, Report, Settings, Store, Trouble, Until, Upstream, run},
+};
+use semel_testkit::{SeededEntropy, servers::Major};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_semel-drill");
+
+fn settings(store: Store, seconds: u64) -> Settings {
+    Settings {
+        program: PROGRAM.into(),
+        store,
+        major: Major::V18,
+        gateways: 2,
+        on_lost: OnLost::Hold,
+        upstream: Upstream::Naive,
+        calm_upstream: false,
+        until: Until::Time(Duration::from_secs(seconds)),
+        clients: 24,
+        seed: SeededEntropy::printed().seed(),
+        trouble: vec![Trouble::Cut, Trouble::Delay, Trouble::Kill, Trouble::Restart, Trouble::Stop],
+        every: Duration::from_millis(700),
+        lease: Duration::from_secs(2),
+        folder: None,
+    }
+}
+
+async fn drilled(settings: &Settings) -> Report {
+    let report = run(settings, &Progress::silent()).await;
+    report.unwrap_or_else(|error| panic!("seed {}: {error}", settings.seed))
+}
+
+/// Every rule is kept, and there was something to break it.
+async fn check(settings: &Settings) {
+    let report = drilled(settings).await;
+    let table = report.table();
+    println!("{table}");
+    assert!(report.is_good(), "{table}");
+    let figures = &report.figures;
+    assert!(figures.effects > 100 && figures.replays >= 2 * figures.effects, "{table}");
+    let made: usize = figures.trouble.values().sum();
+    assert!(made >= 3, "{table}");
+}
+
+/// C10, C13, C16: two gateways on one file, killed, frozen, shut down and cut off from their upstream.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateways_on_one_file_keep_every_rule_under_trouble() {
+    check(&settings(Store::Sqlite, 14)).await;
+}
+
+/// C10, C13, C16: two gateways on one server, which is restarted and killed besides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateways_on_one_server_keep_every_rule_under_trouble() {
+    check(&settings(Store::Postgres, 14)).await;
+}
+
+/// Where the upstream honours the key, everything is done exactly once and nobody is needed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rerun_over_a_keyed_upstream_does_everything_once() {
+    let rerun = OnLost::Rerun;
+    let keyed = Upstream::Keyed;
+    let settings = Settings { on_lost: rerun, upstream: keyed, ..settings(Store::Sqlite, 7) };
+    check(&settings).await;
+}
+
+/// The verdict can fail: rerun over an upstream that does not honour the key acts twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rerun_over_a_naive_upstream_is_found_to_act_twice() {
+    let settings = Settings { on_lost: OnLost::Rerun, ..settings(Store::Sqlite, 5) };
+    let report = drilled(&settings).await;
+    let double = report.verdicts.iter().find(|verdict| verdict.rule.name == "no-double").unwrap();
+    assert!(matches!(double.ended, Ended::Broken(_)), "{}", report.table());
+    assert!(report.figures.double > 0 && !report.is_good());
+    assert!(report.junit().contains("<failure"), "{}", report.junit());
+}
+
+/// Without trouble nothing is unknown: what is unknown under trouble is the trouble's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_trouble_nothing_is_unknown() {
+    let settings =
+        Settings { calm_upstream: true, trouble: Vec::new(), ..settings(Store::Sqlite, 2) };
+    let report = drilled(&settings).await;
+    assert!(report.is_good(), "{}", report.table());
+    assert_eq!((report.figures.unknown, report.figures.told_unknown), (0, 0));
+    assert_eq!(report.figures.effects, report.figures.intents);
+}
+
+fn stack(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).arg("stack").args(arguments).output().unwrap()
+}
+
+#[test]
+fn the_command_tells_by_its_exit_code_and_as_json_and_junit() {
+    let folder = tempfile::tempdir().unwrap();
+    let junit = folder.path().join("junit.xml");
+    let kept = folder.path().join("kept");
+    let ran = stack(&[
+        "--store=sqlite",
+        "--intents=200",
+        "--no-trouble",
+        "--calm-upstream",
+        "--json",
+        "--seed=7",
+        &format!("--junit={}", junit.display()),
+        &format!("--folder={}", kept.display()),
+    ]);
+    let said: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(0), "{said:#}");
+    assert_eq!((&said["format"], &said["good"]), (&1.into(), &true.into()));
+    assert_eq!((&said["figures"]["seed"], &said["figures"]["intents"]), (&7.into(), &200.into()));
+    assert!(std::fs::read_to_string(junit).unwrap().contains("failures=\"0\""));
+    assert!(kept.join("data/semel.db").exists(), "the folder is kept");
+    assert!(inside(&kept).is_empty(), "nothing runs there any more");
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_in_one_sentence() {
+    for (arguments, says) in [
+        (&["--store=sqlite", "--trouble=failover"][..], "only PostgreSQL fails over"),
+        (&["--store=postgres", "--trouble=failover,power"], "drill failover and power apart"),
+        (&["--store=sqlite", "--gateways=0"], "1 to 16 gateways"),
+        (&["--store=sqlite", "--clients=0"], "without clients"),
+        (&["--store=sqlite", "--every=0s"], "write 500ms, 30s or 5m"),
+        (&["--store=postgres", "--major=14"], "write 15, 17 or 18"),
+    ] {
+        let ran = stack(arguments);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(2), "{said}");
+        assert!(said.contains(says), "{said}");
+    }
+}
+
+/// A drill that is killed leaves no process behind.
+#[tokio::test]
+async fn what_a_killed_drill_started_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().canonicalize().unwrap();
+    let mut drill = Command::new(PROGRAM)
+        .args(["stack", "--store=sqlite", "--for=60s", "--folder"])
+        .arg(&place)
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| inside(&place).len() >= 2).await;
+    drill.kill().unwrap();
+    drill.wait().unwrap();
+    until(|| inside(&place).is_empty()).await;
+}
+
+/// The processes that work in a folder.
+fn inside(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let works_there = |entry: &std::fs::DirEntry| {
+        let at = std::fs::read_link(entry.path().join("cwd"));
+        at.is_ok_and(|at| at.starts_with(folder))
+    };
+    let found = entries.filter(works_there);
+    found.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Polls until something is true, with a deadline.
+async fn until(is_true: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !is_true() {
+        assert!(std::time::Instant::now() < deadline, "it never came true");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -70,7 +70,7 @@ fn is_url(text: &str) -> bool {
 }
 
 fn key(plan: &Plan, reading: &mut Reading<'_>) {
-    if HeaderName::try_from(plan.key.header.as_str()).is_err() {
+    if HeaderName::try_from(plan.key_header()).is_err() {
         reading.problem("key.header", "`key.header` must be the name of a header");
     }
     if plan.key.max_length.is_some_and(|length| !(1..=8192).contains(&length)) {
@@ -96,7 +96,7 @@ fn request(
     templates(&place, &spec.path, allowed, reading);
     templates(&format!("{path}.body"), &spec.body, allowed, reading);
     headers(&format!("{path}.headers"), &spec.headers, allowed, reading);
-    for name in spec.headers.keys().filter(|name| name.eq_ignore_ascii_case(&plan.key.header)) {
+    for name in spec.headers.keys().filter(|name| name.eq_ignore_ascii_case(plan.key_header())) {
         let place = format!("{path}.headers.{name}");
         reading.problem(&place, format!("`{place}` carries the key: the drill sends it itself"));
     }

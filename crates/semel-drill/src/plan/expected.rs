@@ -90,9 +90,15 @@ impl Plan {
         }
     }
 
+    /// Returns the header that carries the key.
+    #[must_use]
+    pub fn key_header(&self) -> &str {
+        self.key.header.as_deref().unwrap_or(wire::IDEMPOTENCY_KEY)
+    }
+
     fn key_rules(&self, contract: &Published) -> KeyRules {
         KeyRules {
-            header: self.key.header.clone(),
+            header: self.key_header().to_owned(),
             style: self.key.style.unwrap_or(contract.style),
             max_length: self.key.max_length.or(contract.max_length),
             required: self.key.required.unwrap_or(contract.required),

@@ -10,7 +10,7 @@ use super::{
 /// Returns the reference page in Markdown.
 #[must_use]
 pub fn reference_page() -> String {
-    let mut out = String::from(include_str!("reference.md"));
+    let mut out = String::from(include_str!("reference.txt"));
     if let Kind::Table(plan) = Plan::kind() {
         let mut shown = Vec::new();
         section(&mut out, "", &plan(), &mut shown);

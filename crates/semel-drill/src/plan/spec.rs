@@ -28,7 +28,8 @@ table! {
         other: Option<RequestSpec>,
         /// Another caller, for the same key of two callers.
         tenant: Option<TenantSpec>,
-        /// How the effects of one intent are counted: by a URL that answers JSON, or by SQL.
+        /// How the effects of one intent are counted: by a URL that answers JSON, or by SQL. One of the
+        /// two must be set.
         effects: EffectsSpec,
         /// What the operation makes, and how it is changed or deleted afterwards: a replay must be
         /// the first answer all the same.
@@ -64,8 +65,8 @@ words! {
 table! {
     /// How the key is sent.
     pub struct KeySpec {
-        /// The header that carries it.
-        header: String = "Idempotency-Key",
+        /// The header that carries it; `idempotency-key` unless said.
+        header: Option<String>,
         /// What a key looks like: `"uuid"`, a random UUID of version 4, or `"quoted"`, the same in
         /// double quotes, as a structured field's string. Otherwise by the contract.
         style: Option<KeyStyle>,
@@ -130,16 +131,17 @@ table! {
 table! {
     /// How the effects of one intent are counted: by a URL that answers JSON, or by SQL.
     pub struct EffectsSpec {
-        /// A path of the target, or a whole URL, that answers JSON.
+        /// A path of the target, or a whole URL, that answers JSON. The answer 404 counts zero.
         url: Option<String>,
         /// Headers of that request.
         headers: BTreeMap<String, String>,
         /// Where the count stands, as a JSON pointer: a number counts itself, an array or an object
         /// its members; nothing there counts zero. The empty pointer is the whole document.
         pointer: String = "",
-        /// Where the SQL is asked: `sqlite:PATH`, read only, or `postgres://…`.
+        /// Where the SQL is asked: `sqlite:PATH` or `postgres://…`, in either case read only.
         database: Option<String>,
-        /// A query whose first column of its first row is the count; `$1` is the intent's name.
+        /// A query whose first column of its first row is the count; no row counts zero. `$1` is the
+        /// intent's name, and must stand in it.
         sql: Option<String>,
     }
 }
@@ -150,9 +152,9 @@ table! {
     pub struct ResourceSpec {
         /// Where the first answer names it, as a JSON pointer: it is `{{id}}` below.
         id: String = "",
-        /// Changes it.
+        /// The request that changes it; it is sent with a key of its own.
         change: Option<RequestSpec>,
-        /// Deletes it.
+        /// The request that deletes it; it is sent with a key of its own.
         delete: Option<RequestSpec>,
     }
 }

@@ -41,7 +41,7 @@ fn a_small_plan_is_enough_and_the_rest_has_defaults() {
     let plan = Plan::parse(GOOD).unwrap();
     assert_eq!((plan.request.method.as_str(), plan.bounds.racers), ("POST", 20));
     assert_eq!(plan.bounds.answer_wait, Duration::from_secs(30));
-    assert_eq!(plan.key.header, "Idempotency-Key");
+    assert_eq!(plan.key_header(), "idempotency-key");
     let expected = plan.expected();
     assert_eq!((&expected.mismatch[..], &expected.in_progress[..]), (&[422][..], &[409][..]));
     assert_eq!(expected.key.style, KeyStyle::Quoted);

@@ -8,5 +8,6 @@
 )]
 
 mod effects;
+mod pages;
 mod report;
 mod stack;

@@ -7,7 +7,10 @@
     reason = "a test may fail by panicking, and reads the clock for deadlines"
 )]
 
+mod api;
+mod crash;
 mod effects;
+mod faults;
 mod pages;
 mod report;
 mod stack;

@@ -148,11 +148,11 @@ async fn raced(trial: &Trial<'_>, changed: &str, round: &str) -> Tried<()> {
 fn racer(trial: &Trial<'_>, got: &Got, answer: Option<&Answer>, round: &str) -> Tried<()> {
     match (judge(&trial.drill.expected, got), answer) {
         (Judged::Later(_), _) | (Judged::Mismatch, None) => Ok(()),
-        (Judged::Done(got), Some(answer)) => match compare::difference(answer, &got) {
+        (Judged::Done(got), Some(answer)) => match compare::difference(&got, answer) {
             None => Ok(()),
-            Some(difference) => {
-                broken(format!("in {round} the answers differ: in one {difference}"))
-            }
+            Some(difference) => broken(format!(
+                "in {round} the retry is not the answer of the winner: {difference}"
+            )),
         },
         (Judged::Done(_), None) => {
             broken(format!("in {round} the content that lost was answered as done"))

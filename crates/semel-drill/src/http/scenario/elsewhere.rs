@@ -50,11 +50,13 @@ impl Scenario for OtherOperation {
         let allowed = &trial.drill.expected.other_operation;
         match taken {
             Some(Other::Independent) if allowed.contains(&Other::Independent) => {
-                if counts {
-                    trial.happened_once(&there, what).await?;
-                }
                 let answer = got.answer().cloned().unwrap_or(first);
-                trial.replays("the other operation's retry", &request, &answer).await?;
+                let replayed =
+                    trial.replays("the other operation's retry", &request, &answer).await;
+                if counts {
+                    trial.happened_once(&there, "the other operation's retry").await?;
+                }
+                replayed?;
                 Ok("the same key at another operation was another intent".into())
             }
             Some(taken) if allowed.contains(&taken) => {
@@ -140,10 +142,12 @@ impl Scenario for OtherTenant {
         let answer =
             independent(trial, "the same request of another caller", &same, &first, telling)
                 .await?;
+        let replayed = trial.replays("the other caller's retry", &same, &answer).await;
         if counts {
-            trial.happened(&names, 2, "two callers sent the same under one key").await?;
+            let after = "two callers sent the same under one key, and one a retry";
+            trial.happened(&names, 2, after).await?;
         }
-        trial.replays("the other caller's retry", &same, &answer).await?;
+        replayed?;
         // With other content too: a mismatch would tell a stranger that the key is in use.
         let fresh = trial.intent();
         let first = trial.first("the first caller's second intent", &trial.command(&fresh)).await?;

@@ -82,7 +82,9 @@ async fn client(trial: &Trial<'_>, number: usize, mut chance: Chance) -> Tried<u
         }
         tokio::time::sleep(wait).await;
     };
-    trial.replays(&format!("client {number}, once more,"), &request, &known).await?;
+    let replayed = trial.replays(&format!("client {number}, once more,"), &request, &known).await;
+    trial.happened_once(&names, &format!("client {number} lost {losses} answers")).await?;
+    replayed?;
     let first = &trial.drill.expected.first;
     for answer in lost.iter().filter(|answer| first.contains(&answer.status)) {
         if let Some(difference) = compare::difference(&known, answer) {
@@ -91,6 +93,5 @@ async fn client(trial: &Trial<'_>, number: usize, mut chance: Chance) -> Tried<u
             ));
         }
     }
-    trial.happened_once(&names, &format!("client {number} lost {losses} answers")).await?;
     Ok(asked + 1)
 }

@@ -1,0 +1,11 @@
+//! A small API of orders that keeps its keys well, and can be told to keep them badly.
+
+mod fault;
+mod keys;
+mod serve;
+mod shop;
+
+pub(crate) use self::{
+    fault::Fault,
+    serve::{Api, plan, short_lived_plan},
+};

@@ -11,6 +11,8 @@ mod api;
 mod crash;
 mod effects;
 mod faults;
+mod ours;
 mod pages;
 mod report;
+
 mod stack;

@@ -102,17 +102,20 @@ impl Api {
     }
 
     async fn serve(address: SocketAddr, shop: Shop) -> Self {
+        Self::of(address, router(shop)).await
+    }
+
+    /// Serves routes on an address.
+    pub(crate) async fn of(address: SocketAddr, router: Router) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new()
-            .route("/orders", post(order))
-            .route("/refunds", post(refund))
-            .route("/orders/{id}", put(change).delete(delete))
-            .route("/effects/{intent}", get(effects))
-            .with_state(Desk(Arc::new(Mutex::new(shop))));
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self { address, server }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn url(&self) -> String {
@@ -123,6 +126,20 @@ impl Api {
     pub(crate) async fn forever(mut self) {
         self.server.join_next().await;
     }
+}
+
+/// The API that looks at no key and keeps its state in a file, for others to protect.
+pub(crate) fn unprotected_api(file: PathBuf) -> Router {
+    router(Shop::open(Some(Fault::IgnoresKeys), Some(file)))
+}
+
+fn router(shop: Shop) -> Router {
+    Router::new()
+        .route("/orders", post(order))
+        .route("/refunds", post(refund))
+        .route("/orders/{id}", put(change).delete(delete))
+        .route("/effects/{intent}", get(effects))
+        .with_state(Desk(Arc::new(Mutex::new(shop))))
 }
 
 async fn effects(State(desk): State<Desk>, Path(intent): Path<String>) -> Json<Value> {
@@ -170,7 +187,7 @@ async fn act(desk: Desk, operation: &'static str, headers: HeaderMap, body: Byte
         }
         Key::Bad | Key::Missing => return StatusCode::BAD_REQUEST.into_response(),
         Key::Taken(key) => key,
-        Key::Unprotected => return answer(&desk.shop().order(&command), false),
+        Key::Unprotected => return unprotected(&desk, &command).await,
     };
     let tenant = headers.get("x-tenant").map_or("a", |tenant| tenant.to_str().unwrap());
     let name = keys::name(fault, tenant, operation, &key, &body);
@@ -239,11 +256,23 @@ impl Drop for Forgetting {
     }
 }
 
+async fn unprotected(desk: &Desk, command: &Value) -> Response {
+    // The work before the effect.
+    tokio::time::sleep(pause(command)).await;
+    let kept = desk.shop().order(command);
+    desk.shop().save();
+    answer(&kept, false)
+}
+
+/// Every run takes a moment, so that others can come meanwhile.
+fn pause(command: &Value) -> Duration {
+    Duration::from_millis(command["pause_ms"].as_u64().unwrap_or(3))
+}
+
 async fn run(desk: Desk, name: Name, command: Value) -> Response {
     let _forgetting = Forgetting(desk.clone(), name.clone());
     let fault = desk.shop().fault;
-    // Every run takes a moment, so that others can come meanwhile.
-    let pause = Duration::from_millis(command["pause_ms"].as_u64().unwrap_or(3));
+    let pause = pause(&command);
     let early = matches!(fault, Some(Fault::OutcomeAfterEffect | Fault::DiesWithTheClient));
     let kept = if early {
         let kept = desk.shop().order(&command);

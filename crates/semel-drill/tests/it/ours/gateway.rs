@@ -1,0 +1,56 @@
+//! The gateway of this build, a process that is killed and started again, before an API that looks at no
+//! key, or keeps its keys itself.
+
+use std::net::SocketAddr;
+
+use super::{LEASE, REPLAY_FOR, Store, address, keeps_every_rule, plan_of};
+use crate::api::{Api, Fault};
+
+/// The configuration of a gateway before the orders.
+fn config(listen: SocketAddr, store: &str, upstream: &str, on_lost: &str) -> String {
+    let (lease, replay_for) = (LEASE.as_secs(), REPLAY_FOR.as_secs());
+    let mut text = format!(
+        "listen = \"{listen}\"\nstore = \"{store}\"\nreplay_auth = \"none\"\n\
+         [tenant]\nsource = \"header\"\nheader = \"x-tenant\"\n\
+         [[upstream]]\nname = \"orders\"\nurl = \"{upstream}\"\n"
+    );
+    for name in ["orders", "refunds"] {
+        text += &format!(
+            "[[operation]]\nname = \"{name}.create\"\nmethod = \"POST\"\npath = \"/{name}\"\n\
+             lease = \"{lease}s\"\nreplay_for = \"{replay_for}s\"\non_lost = \"{on_lost}\"\n"
+        );
+    }
+    text
+}
+
+async fn holds(store: Store, upstream: Option<Fault>, on_lost: &str) {
+    let (folder, listen, api) =
+        (tempfile::tempdir().unwrap(), address(), Api::start(upstream).await);
+    let file = folder.path().join("semel.toml");
+    let store = store.url(folder.path()).await;
+    std::fs::write(&file, config(listen, &store, &api.url(), on_lost)).unwrap();
+    let program = env!("CARGO_BIN_EXE_semel-drill");
+    let start = [program, "gateway", "serve", "--config", file.to_str().unwrap()];
+    let plan = plan_of(start.map(str::to_owned).into(), Some(api.address()));
+    keeps_every_rule(plan, listen).await;
+}
+
+#[tokio::test]
+async fn a_gateway_over_sqlite_keeps_every_rule() {
+    holds(Store::Sqlite, Some(Fault::IgnoresKeys), "hold").await;
+}
+
+#[tokio::test]
+async fn a_gateway_over_postgresql_keeps_every_rule() {
+    holds(Store::Postgres, Some(Fault::IgnoresKeys), "hold").await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_reruns_over_sqlite_keeps_every_rule() {
+    holds(Store::Sqlite, None, "rerun").await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_reruns_over_postgresql_keeps_every_rule() {
+    holds(Store::Postgres, None, "rerun").await;
+}

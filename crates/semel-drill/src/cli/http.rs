@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     exit::{Exit, Failure, say},
@@ -79,7 +80,7 @@ impl Http {
                 .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
         });
         let junit = junit.transpose()?;
-        let report = drilled(&drill, &only).await;
+        let report = drilled(&drill, &only).await?;
         if let Some(mut file) = junit {
             file.write_all(report.junit().as_bytes())?;
         }
@@ -135,8 +136,11 @@ impl Http {
     }
 }
 
-/// Runs the drill until its end, or until somebody interrupts it.
-async fn drilled(drill: &Drill, only: &[String]) -> Report {
+/// Runs the drill until its end, or until somebody interrupts it: then the API's process ends too.
+async fn drilled(drill: &Drill, only: &[String]) -> Result<Report, Failure> {
+    // Listened for before anything is started that would have to end.
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
     let began = Instant::now();
     let watch = Watch::new(drill.plan.secrets.clone());
     let mut so_far: Vec<Verdict> = Vec::new();
@@ -147,10 +151,11 @@ async fn drilled(drill: &Drill, only: &[String]) -> Report {
                 so_far.push(verdict.clone());
             }
         }) => Some(verdicts),
-        () = interrupted() => None,
+        _ = interrupt.recv() => None,
+        _ = terminate.recv() => None,
     };
     watch.end();
-    Report {
+    Ok(Report {
         name: drill.plan.name.clone(),
         target: drill.target.url().to_owned(),
         contract: drill.plan.contract,
@@ -159,14 +164,7 @@ async fn drilled(drill: &Drill, only: &[String]) -> Report {
         interrupted: ran.is_none(),
         verdicts: ran.unwrap_or(so_far),
         secrets: drill.plan.secrets.clone(),
-    }
-}
-
-/// Waits for Ctrl-C. Where signals cannot be had, nothing interrupts but the end of the process.
-async fn interrupted() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
+    })
 }
 
 impl From<Shown> for Show {

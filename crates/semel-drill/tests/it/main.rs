@@ -8,6 +8,7 @@
 )]
 
 mod api;
+mod cli;
 mod crash;
 mod effects;
 mod faults;

@@ -1,0 +1,202 @@
+//! The command, run as a process: its exit codes, its output, and what it never shows.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, pipe},
+    net::TcpListener,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+const DRILL: &str = env!("CARGO_BIN_EXE_semel-drill");
+
+/// `semel demo`: an API that charges whenever it is asked, and a gateway before it.
+struct Demo {
+    process: Child,
+    gateway: String,
+    api: String,
+}
+
+impl Demo {
+    fn start() -> Self {
+        let mut demo = Command::new(DRILL);
+        demo.args(["gateway", "demo", "--listen", "127.0.0.1:0"]);
+        let mut process = demo.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut page = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+        let mut url = |before: &str, after: &str| {
+            let line = page.find(|line| line.contains(before)).unwrap();
+            let at = line.find("http://").unwrap();
+            line[at..].strip_suffix(after).unwrap().to_owned()
+        };
+        let gateway = url("behind semel on", "");
+        let api = url("What was really charged", "/ledger");
+        Self { process, gateway, api }
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+fn drill(arguments: &[&str]) -> Output {
+    Command::new(DRILL).args(arguments).output().unwrap()
+}
+
+#[track_caller]
+fn check(arguments: &[&str], code: i32, says: &str) {
+    let output = drill(arguments);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{told}");
+    assert!(told.contains(says), "{arguments:?}\n{told}");
+}
+
+fn written(folder: &Path, text: &str) -> String {
+    let file = folder.join("plan.toml");
+    fs::write(&file, text).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_demo_behind_its_gateway_keeps_every_rule_that_its_plan_lets_be_tried() {
+    let demo = Demo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let junit = folder.path().join("drill.xml");
+    let options = ["--target", &demo.gateway, "--json", "--junit", junit.to_str().unwrap()];
+    let output = drill(&[&["http", "--plan", "demo"], &options[..]].concat());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["format"], &json["outcome"]), (&1.into(), &"kept".into()));
+    assert_eq!((&json["counts"]["kept"], &json["counts"]["failed"]), (&14.into(), &0.into()));
+    assert!(json["rules"][0]["exchanges"][0]["answer"]["status"] == 201, "{json}");
+    let rules = json["rules"].as_array().unwrap().len();
+    assert_eq!(told.lines().count(), rules, "a line for each rule: {told}");
+    assert_eq!(fs::read_to_string(&junit).unwrap().matches("<testcase ").count(), rules);
+}
+
+#[test]
+fn an_api_that_acts_twice_ends_with_1_and_is_shown_with_its_exchanges() {
+    let demo = Demo::start();
+    let output = drill(&[
+        "http", "--plan", "demo", "--target", &demo.api, "--only", "replay", "--seed", "5",
+    ]);
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{table}");
+    assert!(
+        table.contains("\nBROKEN  replay\n") && table.contains("     curl -i -X POST"),
+        "{table}"
+    );
+    assert!(table.trim_end().ends_with("seed 5"), "{table}");
+    let verdicts = table.split("\n\n").next().unwrap();
+    assert!(verdicts.lines().all(|line| line.chars().count() <= 120), "{table}");
+}
+
+#[test]
+fn what_is_wrong_with_the_command_line_or_the_plan_ends_with_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let broken = written(folder.path(), "name = \"x\"\nrequests = 1\n");
+    let nowhere = folder.path().join("no/such/folder.xml");
+    let junit = ["http", "--plan", "demo", "--junit", nowhere.to_str().unwrap()];
+    for (arguments, says) in [
+        (&["http"][..], "--plan"),
+        (&["http", "--plan", "demo", "--only", "rase"], "did you mean `race`?"),
+        (&["http", "--plan", "demo", "--skip", "control"], "cannot be left out"),
+        (&["http", "--plan", "demo", "--patience", "60"], "a duration of up to 24 hours"),
+        (&["http", "--plan", "demo", "--target", "ftp://x"], "no URL of the form"),
+        (&["http", "--plan", "dmeo"], "did you mean `demo`?"),
+        (&["http", "--plan", &broken], "plan.toml:2:1: there is no setting `requests`"),
+        (&junit, "No such file or directory"),
+        (&["plan", "check", &broken], "did you mean `request`?"),
+        (&["plan", "show", "demp"], "did you mean `demo`?"),
+    ] {
+        check(arguments, 2, says);
+    }
+}
+
+#[test]
+fn a_target_that_is_away_ends_with_3() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let target = format!("http://{free}");
+    check(&["http", "--plan", "demo", "--target", &target], 3, "failed     control: ");
+}
+
+#[test]
+fn an_interrupted_drill_ends_with_3_and_tells_what_it_has_found() {
+    // It takes connections and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let target = format!("http://{}", silent.local_addr().unwrap());
+    for signal in [Signal::INT, Signal::TERM] {
+        let mut command = Command::new(DRILL);
+        command.args(["http", "--plan", "demo", "--target", &target]);
+        let drill = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let asked = silent.accept().unwrap();
+        kill_process(Pid::from_raw(drill.id().try_into().unwrap()).unwrap(), signal).unwrap();
+        let output = drill.wait_with_output().unwrap();
+        drop(asked);
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{table}");
+        assert!(table.contains("The drill was interrupted."), "{table}");
+    }
+}
+
+#[test]
+fn a_built_in_plan_is_shown_and_checked_without_asking_anybody() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["demo", "ietf", "stripe"] {
+        let shown = drill(&["plan", "show", name]);
+        let file = written(folder.path(), &String::from_utf8(shown.stdout).unwrap());
+        let checked = drill(&["plan", "check", &file]);
+        let told = String::from_utf8(checked.stdout).unwrap();
+        assert_eq!(checked.status.code(), Some(0), "{told}");
+        assert!(told.contains("race             can be tried"), "{told}");
+        assert!(told.contains("crash            not tried: "), "{told}");
+    }
+    let listed = String::from_utf8(drill(&["plan", "list"]).stdout).unwrap();
+    assert_eq!(listed.lines().count(), 3, "{listed}");
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let (reader, writer) = pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(DRILL);
+    let mut rules = command.arg("rules").stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = String::new();
+    rules.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    assert_eq!((rules.wait().unwrap().code(), told.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn what_came_from_the_environment_stands_in_no_output() {
+    let demo = Demo::start();
+    let folder = tempfile::tempdir().unwrap();
+    let plan = String::from_utf8(drill(&["plan", "show", "demo"]).stdout).unwrap();
+    let headers =
+        "headers = { x-caller = \"{{env:DRILL_CALLER}}\", authorization = \"Bearer plain\" }";
+    let plan = plan.replace("path = \"/payments\"", &format!("path = \"/payments\"\n{headers}"));
+    let plan = plan
+        .replace("\"amount\":\"10.00\"", "\"note\":\"{{env:DRILL_NOTE}}\",\"amount\":\"10.00\"");
+    let file = written(folder.path(), &plan);
+    let junit = folder.path().join("drill.xml");
+    let arguments = ["http", "--plan", &file, "--target", &demo.api, "--only", "replay"];
+    check(&arguments, 2, "names the variable `DRILL_CALLER`, which is not set");
+    for form in ["--json", "--show=all"] {
+        let mut command = Command::new(DRILL);
+        command.args(arguments).arg(form).arg("--junit").arg(&junit);
+        command.env("DRILL_CALLER", "me").env("DRILL_NOTE", "hunter2");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let all = [output.stdout, output.stderr, fs::read(&junit).unwrap()].concat();
+        let all = String::from_utf8(all).unwrap();
+        assert!(all.contains("***"), "{all}");
+        for secret in ["hunter2", "plain", "x-caller: me", "\"me\""] {
+            assert!(!all.contains(secret), "{secret}: {all}");
+        }
+    }
+}

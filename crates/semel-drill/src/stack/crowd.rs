@@ -24,6 +24,8 @@ use super::{
 const DEFINITE_WITHIN: Duration = Duration::from_secs(60);
 /// How long somebody who has nothing to do looks away.
 const IDLE: Duration = Duration::from_millis(2);
+/// How many intents may be open for each client.
+const OPEN_PER_CLIENT: u64 = 4;
 const BACKOFF_MS: u64 = 20;
 const BACKOFF_MS_MAX: u64 = 800;
 
@@ -97,7 +99,7 @@ impl Crowd {
         loop {
             if let Some(job) = self.queue.due() {
                 self.ask(&mut caller, job, chance).await;
-            } else if let Some(number) = self.book.begin(self.end.load(Ordering::SeqCst)) {
+            } else if let Some(number) = self.next_intent() {
                 self.begin(number, chance);
             } else if self.open.load(Ordering::SeqCst) == 0 && self.is_over() {
                 return;
@@ -105,6 +107,14 @@ impl Crowd {
                 sleep(IDLE).await;
             }
         }
+    }
+
+    /// Begins another intent, unless too many are open: where nothing is answered, nothing new is
+    /// asked for.
+    fn next_intent(&self) -> Option<u64> {
+        let open = self.open.load(Ordering::SeqCst);
+        let may = open < OPEN_PER_CLIENT * number_of(self.clients);
+        may.then(|| self.book.begin(self.end.load(Ordering::SeqCst))).flatten()
     }
 
     /// Puts a new intent into the queue; some twice, as after a double click.

@@ -123,51 +123,60 @@ impl Operator {
             }
             let said = match at < BY_COMMAND {
                 true => self.by_command(number, &page).await?,
-                false => self.by_call(record, &page, &mut resolved).await?,
+                false => self.by_call(record, &page).await?,
             };
-            if let Err(why) = said {
-                resolved.refused.push(format!("intent {number} cannot be resolved: {why}"));
+            match said {
+                Ok(forced) => resolved.forced += u64::from(forced),
+                Err(why) => {
+                    resolved.refused.push(format!("intent {number} cannot be resolved: {why}"));
+                }
             }
         }
         Ok(resolved)
     }
 
-    async fn by_command(&self, number: u64, page: &Page) -> Result<Result<(), String>, StackError> {
+    /// Resolves one, and says whether it had to be forced, or why it cannot be resolved.
+    async fn by_command(
+        &self,
+        number: u64,
+        page: &Page,
+    ) -> Result<Result<bool, String>, StackError> {
         let deadline = Instant::now() + self.patience;
         loop {
-            let (operation, _) = intent::operation(number);
-            let mut command = Command::new(&self.program);
-            command.args(["gateway", "records", "resolve", operation, &intent::key(number)]);
-            command.args(["--yes", "--json", "--actor", NAME, "--note", NOTE]);
-            command.current_dir(&self.folder);
-            match &page.done {
-                Some(told) => {
-                    command.args(["--done", "--status", "201", "--body"]);
-                    command.arg(String::from_utf8_lossy(&told.body).as_ref());
-                }
-                None if Instant::now() > deadline => drop(command.args(["--not-done", "--force"])),
-                None => drop(command.arg("--not-done")),
-            }
-            let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await?;
+            let force = page.done.is_none() && Instant::now() > deadline;
+            let output = self.command(number, page, force).output().await?;
             match output.status.code() {
-                Some(0) => return Ok(Ok(())),
+                Some(0) => return Ok(Ok(force)),
                 // The lost holder may still be sending.
-                Some(1) if page.done.is_none() && Instant::now() < deadline => {
-                    sleep(ASK_EVERY).await;
-                }
-                _ => {
-                    return Ok(Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
-                }
+                Some(1) if page.done.is_none() && !force => sleep(ASK_EVERY).await,
+                _ => return Ok(Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
             }
         }
+    }
+
+    fn command(&self, number: u64, page: &Page, force: bool) -> Command {
+        let (operation, _) = intent::operation(number);
+        let mut command = Command::new(&self.program);
+        command.args(["gateway", "records", "resolve", operation, &intent::key(number)]);
+        command.args(["--yes", "--json", "--actor", NAME, "--note", NOTE]);
+        match &page.done {
+            Some(told) => {
+                let status = told.status.to_string();
+                command.args(["--done", "--status", &status, "--body"]);
+                command.arg(String::from_utf8_lossy(&told.body).as_ref());
+            }
+            None => drop(command.arg("--not-done")),
+        }
+        command.args(force.then_some("--force"));
+        command.current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
+        command
     }
 
     async fn by_call(
         &self,
         record: &Record,
         page: &Page,
-        resolved: &mut Resolved,
-    ) -> Result<Result<(), String>, StackError> {
+    ) -> Result<Result<bool, String>, StackError> {
         let seen = Seen { record: record.clone(), now: self.records.now().await? };
         let verdict = match &page.done {
             Some(told) => Verdict::Done(
@@ -186,10 +195,7 @@ impl Operator {
                 .resolve(&seen, id, verdict.clone(), force, &self.policy, actor)
                 .await?;
             match said {
-                Resolution::Stored => {
-                    resolved.forced += u64::from(force);
-                    return Ok(Ok(()));
-                }
+                Resolution::Already | Resolution::Stored => return Ok(Ok(force)),
                 Resolution::TooEarly(_) if !force => sleep(ASK_EVERY).await,
                 other => return Ok(Err(format!("{other:?}"))),
             }

@@ -1,9 +1,14 @@
 //! A clock that jumps: libfaketime between a process and its clock.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
 };
+
+/// Where the library keeps what its processes share, and what it calls it; who is killed leaves it.
+const SHARED: &str = "/dev/shm";
+const SHARED_NAMES: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
 
 /// Where Debian's package puts the library.
 const LIBRARIES: [&str; 2] = [
@@ -57,4 +62,38 @@ impl Skew {
         .map(|(name, value)| (name.to_owned(), value))
         .into()
     }
+}
+
+/// What the library's processes leave behind. Dropping it removes what is new and nobody's any more.
+#[derive(Debug)]
+pub(super) struct Litter {
+    before: BTreeSet<String>,
+}
+
+impl Litter {
+    /// Looks at what is there already.
+    pub(super) fn watch() -> Self {
+        Self { before: litter().map(|(name, _)| name).collect() }
+    }
+}
+
+impl Drop for Litter {
+    fn drop(&mut self) {
+        let is_dead = |process: &str| !Path::new("/proc").join(process).exists();
+        for (name, process) in litter().filter(|(name, _)| !self.before.contains(name)) {
+            if is_dead(&process) {
+                drop(fs::remove_file(Path::new(SHARED).join(name)));
+            }
+        }
+    }
+}
+
+/// What lies there by name, each with the process that made it.
+fn litter() -> impl Iterator<Item = (String, String)> {
+    let entries = fs::read_dir(SHARED).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| {
+        let process = SHARED_NAMES.iter().find_map(|known| name.strip_prefix(known))?.to_owned();
+        Some((name, process))
+    })
 }

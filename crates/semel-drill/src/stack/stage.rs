@@ -31,7 +31,7 @@ use super::{
     progress::Progress,
     settings::{OnLost, Settings, Store, Until},
     shop::Shop,
-    skew::Skew,
+    skew::{Litter, Skew},
     trouble::{Log, Trouble},
     verdict::{Report, Seen, judge},
 };
@@ -55,6 +55,7 @@ pub(super) struct Stage {
     log: Arc<Log>,
     folder: PathBuf,
     _scratch: Scratch,
+    _litter: Option<Litter>,
 }
 
 /// What the time of trouble was like.
@@ -92,6 +93,7 @@ impl Stage {
             None => Scratch::new("stack", medium),
         };
         let folder = scratch.path().to_owned();
+        let litter = settings.has(Trouble::Skew).then(Litter::watch);
         let ledger = Arc::new(Ledger::new(settings.upstream));
         let shop = Shop::open(settings, &ledger).await?;
         let place = Place::new(settings, &folder).await?;
@@ -121,6 +123,7 @@ impl Stage {
             log,
             folder,
             _scratch: scratch,
+            _litter: litter,
         })
     }
 

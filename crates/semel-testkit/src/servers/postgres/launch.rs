@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File},
     io::Write,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use crate::servers::{Process, patience::until, user};
@@ -35,11 +35,19 @@ impl Launch {
         let log = self.folder.join("log");
         let log = File::options().create(true).append(true).open(log).expect("a log can be opened");
         let errors = log.try_clone().expect("a file can be opened twice");
-        let (program, first) = user::words(&self.program);
+        // Its variables are set for the server alone, not for what changes the user: a library that it
+        // is to load would leave things of root's behind.
+        let (program, first) = user::words(Path::new("/usr/bin/env"));
+        let variables = self.environment.iter().map(|(name, value)| format!("{name}={value}"));
         let mut process = Process::start(program, |command| {
             user::plain_environment(command);
-            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-            command.args(first).arg("-D").arg(self.data()).args(["-p", &self.port.to_string()]);
+            command
+                .args(first)
+                .args(variables)
+                .arg(&self.program)
+                .arg("-D")
+                .arg(self.data())
+                .args(["-p", &self.port.to_string()]);
             command.current_dir(&self.folder).stdout(log).stderr(errors);
         });
         let mut ended = None;

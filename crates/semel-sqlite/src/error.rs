@@ -110,6 +110,12 @@ pub(crate) fn path(path: &Path, error: io::Error) -> StoreError {
     StoreError::new(Kind::Invalid, message).with_source(error)
 }
 
+/// Says that the disk does not tell what stands at a path.
+pub(crate) fn away(path: &Path, error: io::Error) -> StoreError {
+    let message = format!("{} cannot be looked at; check its disk", path.display());
+    StoreError::new(Kind::Unavailable, message).with_source(error)
+}
+
 fn outcome(error: CodecError) -> StoreError {
     let (kind, message) = match error {
         CodecError::Version(_) => (Kind::Version, "a kept outcome is newer than this version"),

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{self, ErrorKind},
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -177,12 +178,14 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), file: number(path) }
+        Self { path: path.to_owned(), file: number(path).unwrap_or_default() }
     }
 
-    /// Checks that the path still names that file.
+    /// Checks that the path still names that file. A disk that does not say is away: whether the file
+    /// is there shows when it answers again.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        if number(&self.path) == self.file {
+        let found = number(&self.path).map_err(|error| error::away(&self.path, error))?;
+        if found == self.file {
             return Ok(());
         }
         let message = format!(
@@ -193,21 +196,52 @@ impl Identity {
     }
 }
 
+/// The file that a path names, if there is one.
 #[cfg(unix)]
-fn number(path: &Path) -> Option<(u64, u64)> {
+fn number(path: &Path) -> io::Result<Option<(u64, u64)>> {
     use std::os::unix::fs::MetadataExt;
-    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+    match fs::metadata(path) {
+        Ok(file) => Ok(Some((file.dev(), file.ino()))),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Elsewhere an open file can be neither removed nor replaced.
 #[cfg(not(unix))]
-fn number(_: &Path) -> Option<(u64, u64)> {
-    None
+fn number(_: &Path) -> io::Result<Option<(u64, u64)>> {
+    Ok(None)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A disk that fails is no file that was replaced: nobody needs to put anything back.
+    #[cfg(unix)]
+    #[test]
+    fn a_path_that_cannot_be_looked_at_is_a_store_that_is_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::create_dir(&real).unwrap();
+        fs::write(real.join("semel.db"), "x").unwrap();
+        let leads_to = |place: &Path| {
+            drop(fs::remove_file(&link));
+            std::os::unix::fs::symlink(place, &link).unwrap();
+        };
+        leads_to(&real);
+        let identity = Identity::of(&link.join("semel.db"));
+        identity.check().unwrap();
+        // Who looks is sent in circles, and finds neither the file nor that it is gone.
+        leads_to(&link);
+        assert_eq!(identity.check().unwrap_err().kind(), StoreErrorKind::Unavailable);
+        leads_to(folder.path());
+        assert_eq!(identity.check().unwrap_err().kind(), StoreErrorKind::Damaged);
+        leads_to(&real);
+        identity.check().unwrap();
+    }
 
     /// S05: what was acknowledged survives a power cut only if the log is flushed at every commit.
     #[test]

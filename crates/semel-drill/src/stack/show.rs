@@ -4,7 +4,7 @@ use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 use serde_json::{Value, json};
 
 use super::verdict::Report;
-use crate::report::{Ended, escaped};
+use crate::report::{Ended, FORMAT, escaped};
 
 const LINE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
 
@@ -35,7 +35,7 @@ impl Report {
     /// Returns everything as one document.
     #[must_use]
     pub fn json(&self) -> Value {
-        let verdicts: Vec<_> = self
+        let rules: Vec<_> = self
             .verdicts
             .iter()
             .map(|verdict| {
@@ -52,7 +52,12 @@ impl Report {
                 })
             })
             .collect();
-        json!({ "format": 1, "good": self.is_good(), "figures": self.figures, "verdicts": verdicts })
+        json!({
+            "format": FORMAT,
+            "outcome": if self.is_good() { "kept" } else { "broken" },
+            "figures": self.figures,
+            "rules": rules,
+        })
     }
 
     /// Returns the verdicts as JUnit's XML: a test case for each rule.

@@ -47,8 +47,9 @@ const REPLAYED: Rule = Rule {
 /// What a drill counted.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
-    /// Where everything that was drawn came from.
-    pub seed: u64,
+    /// Where everything that was drawn came from; a text, since not every reader keeps 64 bits of a
+    /// number.
+    pub seed: String,
     /// Where the records were kept.
     pub store: Store,
     /// The major of PostgreSQL, if it was that.
@@ -243,7 +244,7 @@ fn figures(
     let of_major = (settings.store == Store::Postgres).then(|| settings.major.number());
     let with = |status: u16| replays.told.values().filter(|told| told.status == status).count();
     Figures {
-        seed: settings.seed,
+        seed: settings.seed.to_string(),
         store: settings.store,
         major: of_major,
         gateways: settings.gateways,

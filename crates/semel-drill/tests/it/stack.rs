@@ -114,8 +114,8 @@ fn the_command_tells_by_its_exit_code_and_as_json_and_junit() {
     ]);
     let said: serde_json::Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(ran.status.code(), Some(0), "{said:#}");
-    assert_eq!((&said["format"], &said["good"]), (&1.into(), &true.into()));
-    assert_eq!((&said["figures"]["seed"], &said["figures"]["intents"]), (&7.into(), &200.into()));
+    assert_eq!((&said["format"], &said["outcome"]), (&1.into(), &"kept".into()));
+    assert_eq!((&said["figures"]["seed"], &said["figures"]["intents"]), (&"7".into(), &200.into()));
     assert!(std::fs::read_to_string(junit).unwrap().contains("failures=\"0\""));
     assert!(kept.join("data/semel.db").exists(), "the folder is kept");
     assert!(inside(&kept).is_empty(), "nothing runs there any more");

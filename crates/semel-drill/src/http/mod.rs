@@ -13,6 +13,7 @@ mod reform;
 mod run;
 mod target;
 mod trial;
+mod words;
 
 #[doc(inline)]
 pub use self::{

@@ -1,7 +1,6 @@
 //! One scenario at work: what it sends is kept as evidence, what it counts is checked.
 
 use std::{
-    fmt::Write as _,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -14,10 +13,11 @@ use super::{
     connection::Connection,
     drill::Drill,
     exchange::{Answer, Exchange, Got, How, Request},
-    judge::{Judged, judge},
+    judge::{Judged, judge, judge_other},
+    words::{effects, listed, shown},
 };
 use crate::{
-    plan::{KeyStyle, Names, RequestSpec, fill, fill_path},
+    plan::{Expected, KeyStyle, Names, RequestSpec, fill, fill_path},
     report::Ended,
 };
 
@@ -75,6 +75,11 @@ impl<'d> Trial<'d> {
     /// Makes a chance of its own, which follows from the seed of the drill.
     pub(super) fn chance(&self) -> Chance {
         Chance::new(self.seen().chance.next())
+    }
+
+    /// Makes waits that grow, which follow from the seed of the drill.
+    pub(super) fn backoff(&self) -> Backoff {
+        Backoff::new(self.chance())
     }
 
     /// Names a fresh intent, with a key in the style that is documented.
@@ -181,12 +186,17 @@ impl<'d> Trial<'d> {
         self.seen().exchanges.push(Exchange { what, request, got, sent_at, took });
     }
 
-    /// Sends a request that nothing was asked before: it must be answered as a first run.
+    /// Sends a request that nothing was asked before: it must be answered as a first run. An API that
+    /// limits its callers may have it sent again.
     pub(super) async fn first(&self, what: &str, request: &Request) -> Tried<Answer> {
-        let got = self.send(what, request, How::Whole).await;
-        match judge(&self.drill.expected, &got) {
-            Judged::Done(answer) => Ok(answer),
-            _ => failed(format!(
+        let until = self.until(what, request, |expected, got| match judge(expected, got) {
+            // An error is not retried: the plan may ask for what the API cannot do.
+            Judged::Nothing => Judged::Refused,
+            judged => judged,
+        });
+        match until.await? {
+            (Judged::Done(answer), _) => Ok(answer),
+            (_, got) => failed(format!(
                 "{what} was answered {}, and a first run is documented as {}",
                 shown(&got),
                 listed(&self.drill.expected.first)
@@ -212,7 +222,25 @@ impl<'d> Trial<'d> {
         what: &str,
         request: &Request,
     ) -> Tried<(Judged, Got)> {
-        let (mut backoff, began) = (Backoff::new(self.chance()), Instant::now());
+        self.until(what, request, judge).await
+    }
+
+    /// Sends a request with other content than its key was used with until the answer is definite.
+    pub(super) async fn until_refused(
+        &self,
+        what: &str,
+        request: &Request,
+    ) -> Tried<(Judged, Got)> {
+        self.until(what, request, judge_other).await
+    }
+
+    async fn until(
+        &self,
+        what: &str,
+        request: &Request,
+        judge: impl Fn(&Expected, &Got) -> Judged,
+    ) -> Tried<(Judged, Got)> {
+        let (mut backoff, began) = (self.backoff(), Instant::now());
         loop {
             let got = self.send(what, request, How::Whole).await;
             let asked = match judge(&self.drill.expected, &got) {
@@ -299,36 +327,6 @@ impl<'d> Trial<'d> {
     }
 }
 
-/// Says how many effects there are.
-pub(super) fn effects(count: u64) -> String {
-    if count == 1 { "1 effect".to_owned() } else { format!("{count} effects") }
-}
-
-/// Shows what was got, with the start of its body.
-pub(super) fn shown(got: &Got) -> String {
-    match got {
-        Got::Answer(answer) => {
-            format!("{} with the body {}", answer.status, compare::excerpt(&answer.body))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Lists statuses as `200, 201 or 202`.
-pub(super) fn listed(statuses: &[u16]) -> String {
-    let mut text = String::new();
-    for (at, status) in statuses.iter().enumerate() {
-        let between = match at {
-            0 => "",
-            _ if at + 1 == statuses.len() => " or ",
-            _ => ", ",
-        };
-        // Writing to a text cannot fail.
-        let _ = write!(text, "{between}{status}");
-    }
-    if text.is_empty() { "nothing".to_owned() } else { text }
-}
-
 /// Writes 128 random bits as a UUID of version 4.
 fn uuid(high: u64, low: u64) -> String {
     let high = (high & 0xffff_ffff_ffff_0fff) | 0x4000;
@@ -345,11 +343,5 @@ mod tests {
     fn a_key_is_a_uuid_of_version_4() {
         assert_eq!(uuid(0, 0), "00000000-0000-4000-8000-000000000000");
         assert_eq!(uuid(u64::MAX, u64::MAX), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-    }
-
-    #[test]
-    fn statuses_are_listed_as_one_says_them() {
-        assert_eq!(listed(&[201]), "201");
-        assert_eq!(listed(&[200, 201, 204]), "200, 201 or 204");
     }
 }

@@ -59,6 +59,16 @@ async fn an_api_that_keeps_its_keys_well_keeps_every_rule() {
 }
 
 #[tokio::test]
+async fn one_status_for_every_refusal_is_no_fault_where_it_is_documented() {
+    let api = Api::start(Some(Fault::OneRefusal)).await;
+    let mut plan = plan();
+    plan.answers.mismatch = Some(vec![409]);
+    let verdicts = drilled(plan, &api.url(), &[]).await;
+    let kept = rules(&verdicts, |ended| *ended == Ended::Kept);
+    assert_eq!(kept.len(), 17, "{}", told(&verdicts));
+}
+
+#[tokio::test]
 async fn a_count_that_never_moves_lets_nothing_be_believed() {
     let verdicts = verdicts(Some(Fault::CountsNothing)).await;
     assert!(matches!(&verdicts[0].ended, Ended::Failed(_)), "{}", told(&verdicts));

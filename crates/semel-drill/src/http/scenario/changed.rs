@@ -8,7 +8,8 @@ use crate::http::{
     drill::Drill,
     exchange::{Answer, Got, How, Request},
     judge::{Judged, is_mismatch, judge},
-    trial::{Trial, Tried, broken, failed, listed, shown},
+    trial::{Trial, Tried, broken, failed},
+    words::{listed, shown},
 };
 use crate::plan::Names;
 
@@ -63,7 +64,7 @@ pub(super) async fn refused(
     other: &Request,
     first: &Answer,
 ) -> Tried<()> {
-    let got = trial.until_definite(what, other).await;
+    let got = trial.until_refused(what, other).await;
     trial.happened_once(names, what).await?;
     let (_, got) = got?;
     if is_mismatch(&trial.drill.expected, &got) {
@@ -118,30 +119,36 @@ async fn raced(trial: &Trial<'_>, changed: &str, round: &str) -> Tried<()> {
     let racers = trial.drill.plan.bounds.racers.max(2);
     let sent: Vec<_> = (0..racers).map(|at| named(at % 2)).collect();
     let got = together(trial, &sent).await?;
-    let mut after = Vec::new();
-    for at in [0, 1] {
-        let (what, request) = named(at);
-        after.push(trial.until_definite(&format!("{what}, again,"), &request).await);
-    }
+    let won = winner(trial, &bodies, round).await;
     trial.happened_once(&names, &format!("two contents raced in {round}")).await?;
-    let mut winner: Option<(usize, Answer)> = None;
-    for (at, after) in after.into_iter().enumerate() {
-        match after? {
-            (Judged::Done(answer), _) if winner.is_none() => winner = Some((at, answer)),
-            (Judged::Done(_), _) => {
-                return broken(format!("in {round} both contents were answered as done"));
-            }
-            (Judged::Mismatch, _) => {}
-            (_, got) => return broken(format!("in {round} a retry got {}", shown(&got))),
-        }
-    }
-    let Some((winner, answer)) = winner else {
-        return broken(format!("in {round} neither content was answered as done in the end"));
-    };
+    let (winner, answer) = won?;
+    let loser = 1 - winner;
+    let what = format!("{round}, the one that lost, again,");
+    refused(trial, &names, &what, &bodies[loser], &answer).await?;
     for (at, got) in got.iter().enumerate() {
         racer(trial, got, (at % 2 == winner).then_some(&answer), round)?;
     }
     Ok(())
+}
+
+/// Sends both contents again until one is answered as done, and says which.
+async fn winner(trial: &Trial<'_>, bodies: &[Request; 2], round: &str) -> Tried<(usize, Answer)> {
+    let mut backoff = trial.backoff();
+    let began = tokio::time::Instant::now();
+    loop {
+        for (at, name) in ["the one", "the other"].into_iter().enumerate() {
+            let what = format!("{round}, {name}, again");
+            let got = trial.send(&what, &bodies[at], How::Whole).await;
+            if let Judged::Done(answer) = judge(&trial.drill.expected, &got) {
+                return Ok((at, answer));
+            }
+        }
+        let wait = backoff.next(None);
+        if began.elapsed() + wait > trial.drill.patience() {
+            return broken(format!("in {round} neither content was answered as done in the end"));
+        }
+        tokio::time::sleep(wait).await;
+    }
 }
 
 /// Judges one racer's answer; `answer` is the winner's if it sent the winner's content.

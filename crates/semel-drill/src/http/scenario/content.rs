@@ -10,7 +10,8 @@ use crate::{
         exchange::Request,
         judge::{Judged, is_mismatch},
         reform,
-        trial::{Trial, Tried, broken, shown},
+        trial::{Trial, Tried, broken},
+        words::shown,
     },
     plan::{Names, Other},
     report::Ended,
@@ -42,7 +43,7 @@ impl Scenario for Reformatted {
         let first = trial.first("the first request", &request).await?;
         let mut seen = Vec::new();
         for (what, other) in reformatted(trial, &names, &request) {
-            let got = trial.until_definite(what, &other).await;
+            let got = trial.until_refused(what, &other).await;
             trial.happened_once(&names, what).await?;
             let (judged, got) = got?;
             let allowed = &trial.drill.expected.reformatted;

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 use super::{Rule, Scenario};
 use crate::http::{
     drill::Drill,
-    trial::{Trial, Tried, effects, failed},
+    trial::{Trial, Tried, failed},
+    words::effects,
 };
 
 pub(super) const RULE: Rule = Rule {

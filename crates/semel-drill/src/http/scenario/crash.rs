@@ -11,7 +11,8 @@ use crate::{
         exchange::{Got, How},
         judge::Judged,
         process::Process,
-        trial::{Trial, Tried, broken, effects, failed, shown},
+        trial::{Trial, Tried, broken, failed},
+        words::{effects, shown},
     },
     report::Ended,
 };
@@ -33,7 +34,8 @@ impl Scenario for Crash {
         Rule {
             name: "crash",
             says: "When the API is killed after its answer or while it works, a retry after its \
-                   restart never acts a second time, and what was answered is replayed.",
+                   restart never acts a second time, comes to an answer, and gets what was answered \
+                   before.",
         }
     }
 

@@ -9,7 +9,8 @@ use crate::{
         drill::Drill,
         exchange::{Answer, Got, How, Request},
         judge::{Judged, is_mismatch, judge},
-        trial::{Trial, Tried, broken, failed, shown},
+        trial::{Trial, Tried, broken, failed},
+        words::shown,
     },
     plan::{Names, Other},
     report::Ended,
@@ -45,7 +46,7 @@ impl Scenario for OtherOperation {
         let there = trial.intent_with(names.key.clone());
         let request = trial.request(spec, &there);
         let what = "the other operation under the used key";
-        let (_, got) = trial.until_definite(what, &request).await?;
+        let (_, got) = trial.until_refused(what, &request).await?;
         let taken = taken(trial, &got, &first, telling);
         let allowed = &trial.drill.expected.other_operation;
         match taken {

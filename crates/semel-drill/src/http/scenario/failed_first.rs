@@ -7,7 +7,8 @@ use crate::{
     http::{
         drill::Drill,
         exchange::How,
-        trial::{Trial, Tried, broken, failed, shown},
+        trial::{Trial, Tried, broken, failed},
+        words::shown,
     },
     report::Ended,
 };

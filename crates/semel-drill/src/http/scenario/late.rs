@@ -11,7 +11,8 @@ use crate::{
         drill::Drill,
         exchange::{Answer, How},
         judge::{Judged, is_mismatch, judge},
-        trial::{Trial, Tried, broken, listed, shown},
+        trial::{Trial, Tried, broken},
+        words::{listed, shown},
     },
     plan::{Late as Documented, Names},
 };

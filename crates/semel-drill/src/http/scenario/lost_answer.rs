@@ -7,7 +7,8 @@ use crate::http::{
     compare,
     drill::Drill,
     exchange::{Got, How},
-    trial::{Trial, Tried, broken, failed, listed, shown},
+    trial::{Trial, Tried, broken, failed},
+    words::{listed, shown},
 };
 
 pub(super) struct LostAnswer;

@@ -6,7 +6,8 @@ use super::{Rule, Scenario};
 use crate::http::{
     drill::Drill,
     exchange::How,
-    trial::{Trial, Tried, broken, listed, shown},
+    trial::{Trial, Tried, broken},
+    words::{listed, shown},
 };
 
 pub(super) struct MissingKey;

@@ -1,5 +1,7 @@
 //! `odd-keys`: keys that are empty, long, foreign, or nearly equal.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 
 use super::{Rule, Scenario};
@@ -9,9 +11,10 @@ use crate::{
         drill::Drill,
         exchange::{Got, How, Request},
         judge::{Judged, judge},
-        trial::{Trial, Tried, shown},
+        trial::{Trial, Tried, broken},
+        words::{listed, shown},
     },
-    plan::Names,
+    plan::{KeyStyle, Names},
 };
 
 /// The longest documented key, where none is documented.
@@ -49,18 +52,23 @@ impl Scenario for OddKeys {
 struct Tally {
     refused: usize,
     taken: usize,
+    /// Statuses of refusals that are documented neither for bad keys nor for missing ones.
+    undocumented: BTreeSet<u16>,
     faults: Vec<String>,
 }
 
 impl Tally {
     fn verdict(self) -> Tried {
-        let Self { refused, taken, faults } = self;
-        if faults.is_empty() {
-            return Ok(format!(
-                "{refused} odd keys were refused, {taken} were taken as they stand"
-            ));
+        let Self { refused, taken, undocumented, faults } = self;
+        if !faults.is_empty() {
+            return broken(faults.join("; "));
         }
-        crate::http::trial::broken(faults.join("; "))
+        let seen = format!("{refused} odd keys were refused, {taken} were taken as they stand");
+        if undocumented.is_empty() {
+            return Ok(seen);
+        }
+        let statuses: Vec<_> = undocumented.into_iter().collect();
+        Ok(format!("{seen}; some were refused with {}, which is not documented", listed(&statuses)))
     }
 }
 
@@ -69,21 +77,22 @@ fn single(trial: &Trial<'_>) -> Vec<(String, Vec<String>)> {
     let tail = format!("{:016x}", trial.fresh());
     let documented = trial.drill.expected.key.max_length.unwrap_or(LENGTH_MAX);
     let one = |what: &str, key: String| (what.to_owned(), vec![key]);
+    let dressed = |what: &str, key: String| one(what, dressed(trial, key));
     let long = |length: usize| format!("{tail}{}", "k".repeat(length.saturating_sub(tail.len())));
     vec![
         one("an empty key", String::new()),
         one("an empty key in quotes", "\"\"".into()),
         one("a key of blanks", "   ".into()),
         one("a key of blanks in quotes", "\"   \"".into()),
-        (format!("a key of {} characters", documented + 1), vec![long(documented + 1)]),
-        one("a key of 10,000 characters", long(10_000)),
+        dressed(&format!("a key of {} characters", documented + 1), long(documented + 1)),
+        dressed("a key of 10,000 characters", long(10_000)),
         one("a key that is not ASCII", format!("clé-ключ-鍵-{tail}")),
         one("a key with a tab inside", format!("tab\t{tail}")),
-        one("a key with a blank inside", format!("two words {tail}")),
-        one("a key with a comma", format!("one, two {tail}")),
+        dressed("a key with a blank inside", format!("two words {tail}")),
+        dressed("a key with a comma", format!("one, two {tail}")),
         one("a key with one quote", format!("\"half-{tail}")),
-        one("a key with a path", format!("../../{tail}/..%2F%00:*?#")),
-        one("a key that is SQL", format!("'; DROP TABLE keys; -- {tail}")),
+        dressed("a key with a path", format!("../../{tail}/..%2F%00:*?#")),
+        dressed("a key that is SQL", format!("'; DROP TABLE keys; -- {tail}")),
         ("two key lines that differ".into(), vec![format!("one-{tail}"), format!("two-{tail}")]),
     ]
 }
@@ -92,7 +101,9 @@ fn single(trial: &Trial<'_>) -> Vec<(String, Vec<String>)> {
 fn pairs(trial: &Trial<'_>) -> Vec<(String, String, String)> {
     let tail = format!("{:016x}", trial.fresh());
     let documented = trial.drill.expected.key.max_length.unwrap_or(LENGTH_MAX);
-    let two = |what: &str, one: String, other: String| (what.to_owned(), one, other);
+    let two = |what: &str, one: String, other: String| {
+        (what.to_owned(), dressed(trial, one), dressed(trial, other))
+    };
     let long =
         |end: char| format!("{tail}{}{end}", "k".repeat(documented.saturating_sub(tail.len())));
     let longer = |end: &str| format!("{tail}{}{end}", "k".repeat(1024));
@@ -106,6 +117,14 @@ fn pairs(trial: &Trial<'_>) -> Vec<(String, String, String)> {
         two("keys with another colon", format!("a:b-{tail}"), format!("a-b:{tail}")),
         two("keys that differ in an underscore", format!("a_b-{tail}"), format!("axb-{tail}")),
     ]
+}
+
+/// A key in the form that is documented, so that it is odd in nothing else.
+fn dressed(trial: &Trial<'_>, key: String) -> String {
+    match trial.drill.expected.key.style {
+        KeyStyle::Quoted => format!("\"{key}\""),
+        KeyStyle::Uuid => key,
+    }
 }
 
 /// Sends a request with an odd key, and again: it is refused, or protected.
@@ -141,7 +160,12 @@ async fn refused(
     names: &Names,
     got: &Got,
 ) -> Tried<()> {
-    let is_refusal = got.answer().is_some_and(|answer| (400..500).contains(&answer.status));
+    let status = got.answer().map(|answer| answer.status);
+    let is_refusal = status.is_some_and(|status| (400..500).contains(&status));
+    let expected = &trial.drill.expected;
+    let known =
+        |status: &u16| expected.bad_key.contains(status) || expected.missing_key.contains(status);
+    tally.undocumented.extend(status.filter(|status| is_refusal && !known(status)));
     let count = trial.count(names).await?;
     tally.refused += usize::from(is_refusal);
     if !is_refusal {

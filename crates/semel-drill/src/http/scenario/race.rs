@@ -9,7 +9,8 @@ use crate::http::{
     drill::Drill,
     exchange::{Answer, Got, Request},
     judge::{Judged, judge},
-    trial::{Trial, Tried, broken, shown},
+    trial::{Trial, Tried, broken},
+    words::shown,
 };
 
 /// How many races are run: a narrow window is not hit at once.
@@ -53,10 +54,11 @@ impl Scenario for Race {
                     }
                 })?;
         }
-        Ok(format!(
-            "1 effect in each of {ROUNDS} rounds of {racers}; {answered} got the one answer, the others \
-             were told to come again"
-        ))
+        let answered = match answered {
+            all if all == ROUNDS * racers => "all got the one answer".to_owned(),
+            some => format!("{some} got the one answer, the others were told to come again"),
+        };
+        Ok(format!("1 effect in each of {ROUNDS} rounds of {racers}; {answered}"))
     }
 }
 

@@ -7,7 +7,8 @@ use crate::{
     http::{
         drill::Drill,
         exchange::How,
-        trial::{Trial, Tried, broken, effects, failed, shown},
+        trial::{Trial, Tried, broken, failed},
+        words::{effects, shown},
     },
     plan::{RequestSpec, ResourceSpec},
     report::Ended,

@@ -10,7 +10,8 @@ use crate::http::{
     drill::Drill,
     exchange::{Answer, Got, How},
     judge::{Judged, judge},
-    trial::{Trial, Tried, broken, shown},
+    trial::{Trial, Tried, broken},
+    words::shown,
 };
 
 /// How many clients are under way at once.

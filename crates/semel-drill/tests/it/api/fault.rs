@@ -31,6 +31,8 @@ pub(crate) enum Fault {
     KeysInMemory,
     /// It looks for the key first, and writes it down later.
     LooksThenInserts,
+    /// Other content gets the status of a first that still runs: no fault where it is documented.
+    OneRefusal,
     /// The outcome is kept after the effect, not with it.
     OutcomeAfterEffect,
     /// A replay is written anew, with other white space.

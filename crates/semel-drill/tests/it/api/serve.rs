@@ -223,6 +223,9 @@ impl Desk {
         if let (Some(Fault::ReplaysStale), true, Some(kept)) = (fault, late(entry), &entry.kept) {
             return Some(answer(kept, true));
         }
+        if entry.content != content && fault == Some(Fault::OneRefusal) {
+            return Some(StatusCode::CONFLICT.into_response());
+        }
         if entry.content != content {
             return Some(StatusCode::UNPROCESSABLE_ENTITY.into_response());
         }

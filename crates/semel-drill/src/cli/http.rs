@@ -36,11 +36,11 @@ pub(super) struct Http {
     /// The plan: a file, or the name of a built-in one
     #[arg(long, value_name = "FILE|NAME")]
     plan: String,
-    /// Tries this rule only, and the control; may be given several times
-    #[arg(long, value_name = "RULE", value_parser = rules::known)]
+    /// Tries these rules only, and the control
+    #[arg(long, value_name = "RULE,…", value_delimiter = ',', value_parser = rules::known)]
     only: Vec<String>,
-    /// Leaves this rule out; may be given several times
-    #[arg(long, value_name = "RULE", value_parser = rules::known)]
+    /// Leaves these rules out
+    #[arg(long, value_name = "RULE,…", value_delimiter = ',', value_parser = rules::known)]
     skip: Vec<String>,
     /// Prints everything as one JSON document instead of a table
     #[arg(long)]

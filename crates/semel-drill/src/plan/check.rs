@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method, Uri};
+use serde_json::Value;
 
 use super::{
     Plan, RequestSpec,
@@ -173,6 +174,31 @@ fn variants(plan: &Plan, reading: &mut Reading<'_>) {
             reading.problem(place, format!("`{place}` is the same bytes again: it shows nothing"));
         }
     }
+    if let (Some(left), Some(right)) = (left, right)
+        && left != right
+        && doubles(left).is_some_and(|left| doubles(right).is_some_and(|right| left != right))
+    {
+        reading.problem(
+            "variants.twins",
+            "`variants.twins` differ also where every number is a double: an API that rounds them would \
+             not be found",
+        );
+    }
+}
+
+/// Reads JSON as one does who makes a double of every number; nothing if it is no JSON.
+fn doubles(text: &str) -> Option<Value> {
+    fn rounded(value: Value) -> Value {
+        match value {
+            Value::Array(items) => items.into_iter().map(rounded).collect(),
+            Value::Number(number) => number.as_f64().map_or(Value::Null, Value::from),
+            Value::Object(members) => {
+                members.into_iter().map(|(name, value)| (name, rounded(value))).collect()
+            }
+            other => other,
+        }
+    }
+    serde_json::from_str(text).ok().map(rounded)
 }
 
 fn others(plan: &Plan, reading: &mut Reading<'_>) {

@@ -186,7 +186,8 @@ table! {
     pub struct ProcessSpec {
         /// The program and its arguments; it must stay in the foreground.
         start: Vec<String>,
-        /// Where it runs; a relative path starts at the plan's folder.
+        /// Where it runs; a relative path starts at the plan's folder, and `"."` is that folder. Unless
+        /// said, where the drill runs.
         folder: Option<PathBuf>,
         /// A path that answers 2xx once the API is ready.
         ready: String,

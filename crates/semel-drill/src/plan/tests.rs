@@ -119,6 +119,10 @@ fn settings_that_contradict_each_other_are_refused() {
         ),
         ("[variants]\ntwins = ['{{intent}}', '{{intent}}']\n", "the same bytes again"),
         ("[variants]\ntwins = ['{{intent}}']\n", "a list of two texts"),
+        (
+            "[variants]\ntwins = ['{\"a\":[\"{{intent}}\",1]}', '{\"a\":[\"{{intent}}\",2]}']\n",
+            "differ also where every number is a double",
+        ),
         ("[variants]\nslow = '{{intent}} {{id}}'\n", "has no `{{id}}` yet"),
         ("[variants]\nslow = '{{intent}} {{keys}}'\n", "did you mean key?"),
         ("[answers]\nmismatch = 200\n", "could not be told from the other"),
@@ -218,4 +222,24 @@ fn a_plan_that_is_nowhere_is_told_with_the_nearest_name() {
         "{says}"
     );
     assert!(says.starts_with("strip:1:1: it cannot be read ("), "{says}");
+}
+
+/// Whatever is cut out of a plan, it is read, or refused at a place that it has.
+#[test]
+fn a_damaged_plan_is_read_or_refused_at_a_place() {
+    for builtin in BUILTIN {
+        let text = builtin.text;
+        let lines = text.lines().count();
+        for (at, c) in text.char_indices() {
+            let after = &text[at + c.len_utf8()..];
+            for damaged in [&text[..at], &format!("{}{after}", &text[..at])] {
+                let Err(error) = Plan::parse(damaged) else { continue };
+                assert!(!error.problems.is_empty());
+                for problem in error.problems {
+                    assert!((1..=lines + 1).contains(&problem.line), "{problem:?}");
+                    assert!(!problem.message.is_empty() && !problem.message.contains('\n'));
+                }
+            }
+        }
+    }
 }

@@ -5,7 +5,10 @@ use std::fmt::Write;
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::{Ended, Report, Verdict, curl::printable};
-use crate::{http::scenario::Rule, plan::written};
+use crate::{
+    http::{Request, scenario::Rule},
+    plan::written,
+};
 
 /// How wide the table is: the last column is wrapped.
 const WIDTH: u16 = 118;
@@ -65,15 +68,20 @@ impl Report {
                 let _infallible = writeln!(out, "  {:4}  {line}", if at == 0 { label } else { "" });
             }
         }
+        let told = telling(verdict);
+        let hidden = told.len().saturating_sub(2 * SHOWN_EACH_END);
+        for (nth, at) in told.iter().enumerate() {
+            if hidden > 0 && nth == SHOWN_EACH_END {
+                let _infallible = writeln!(out, "\n  … {hidden} more like these");
+            }
+            if hidden == 0 || nth < SHOWN_EACH_END || nth >= told.len() - SHOWN_EACH_END {
+                let _infallible =
+                    writeln!(out, "\n{}", self.exchange(at + 1, &verdict.exchanges[*at]));
+            }
+        }
         let all = verdict.exchanges.len();
-        let hidden = all.saturating_sub(2 * SHOWN_EACH_END);
-        for (at, exchange) in verdict.exchanges.iter().enumerate() {
-            if hidden > 0 && at == SHOWN_EACH_END {
-                let _infallible = writeln!(out, "\n  … {hidden} more; `--json` shows all");
-            }
-            if hidden == 0 || at < SHOWN_EACH_END || at >= all - SHOWN_EACH_END {
-                let _infallible = writeln!(out, "\n{}", self.exchange(at + 1, exchange));
-            }
+        if hidden > 0 || told.len() < all {
+            let _infallible = writeln!(out, "\n  {all} exchanges in all; `--json` has them");
         }
         out.truncate(out.trim_end().len());
         out
@@ -146,8 +154,31 @@ fn is_shown(verdict: &Verdict, show: Show) -> bool {
     }
 }
 
-/// Shows how many intents had how many effects: `1`, or `39 × 1, 1 × 2`.
-fn effects(verdict: &Verdict) -> String {
+/// Picks the exchanges that tell most, where there are too many: those of the intents whose count stands
+/// out from that of the others.
+fn telling(verdict: &Verdict) -> Vec<usize> {
+    let all = 0..verdict.exchanges.len();
+    let usual = counts(verdict).into_iter().max_by_key(|(_, intents)| *intents);
+    let stands_out = |count: u64| usual.is_some_and(|(usual, _)| usual != count);
+    let intents: Vec<_> = verdict
+        .effects
+        .iter()
+        .filter(|(_, count)| stands_out(*count))
+        .map(|(intent, _)| intent.as_str())
+        .collect();
+    if intents.is_empty() || all.len() <= 2 * SHOWN_EACH_END {
+        return all.collect();
+    }
+    let is_of = |request: &Request| {
+        let body = String::from_utf8_lossy(&request.body);
+        intents.iter().any(|intent| request.path.contains(intent) || body.contains(intent))
+    };
+    let picked: Vec<_> = all.clone().filter(|at| is_of(&verdict.exchanges[*at].request)).collect();
+    if picked.is_empty() { all.collect() } else { picked }
+}
+
+/// Counts the intents by how many effects they had.
+fn counts(verdict: &Verdict) -> Vec<(u64, usize)> {
     let mut counts: Vec<(u64, usize)> = Vec::new();
     for (_, count) in &verdict.effects {
         match counts.iter_mut().find(|(known, _)| known == count) {
@@ -156,6 +187,12 @@ fn effects(verdict: &Verdict) -> String {
         }
     }
     counts.sort_unstable();
+    counts
+}
+
+/// Shows how many intents had how many effects: `1`, or `39 × 1, 1 × 2`.
+fn effects(verdict: &Verdict) -> String {
+    let counts = counts(verdict);
     let shown = counts.iter().map(|(count, intents)| match intents {
         1 if counts.len() == 1 => count.to_string(),
         _ => format!("{intents} × {count}"),

@@ -10,6 +10,8 @@ use semel_drill::{
 };
 use semel_testkit::servers::{Major, Postgres};
 
+use crate::api::Api;
+
 const WITHIN: Duration = Duration::from_secs(10);
 
 fn plan(database: &str, sql: &str) -> Plan {
@@ -101,6 +103,21 @@ async fn effects_in_postgresql_are_counted_by_intent_and_nothing_is_changed() {
         // The connection is good for another count, also after an error.
         assert_eq!(count(&effects, "two").await.ok(), counts, "{sql}");
     }
+}
+
+#[tokio::test]
+async fn effects_are_counted_at_a_server_of_their_own() {
+    let api = Api::start(None).await;
+    let text = format!(
+        "name = 'x'\nrequest = {{ path = '/x', body = '{{{{intent}}}}' }}\n\
+         effects = {{ url = '{}/effects/{{{{intent}}}}', pointer = '/count' }}\n",
+        api.url()
+    );
+    let effects = effects(&Plan::parse(&text).unwrap(), WITHIN);
+    assert_eq!(count(&effects, "nobody asked/for it").await.unwrap(), 0);
+    drop(api);
+    let told = count(&effects, "one").await.unwrap_err().to_string();
+    assert!(told.contains("GET /effects/one: no answer"), "{told}");
 }
 
 #[tokio::test]

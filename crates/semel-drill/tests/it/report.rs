@@ -121,10 +121,29 @@ fn of_many_exchanges_the_first_and_the_last_are_shown() {
     let many = (0..100).map(|n| exchange(&format!("number {n}"), b"", Got::HungUp));
     report.verdicts[1].exchanges = many.collect();
     let table = report.table(Show::Broken);
-    for shown in ["number 0 ", "number 7 ", "… 84 more", "number 92 ", "number 99 "] {
+    for shown in ["number 0 ", "number 7 ", "… 84 more like these", "number 92 ", "number 99 "] {
         assert!(table.contains(shown), "{shown}: {table}");
     }
     assert!(!table.contains("number 8 ") && !table.contains("number 91 "), "{table}");
+}
+
+#[test]
+fn of_many_exchanges_those_of_the_intent_that_stands_out_are_shown() {
+    let mut report = report();
+    let sent = |n: usize| {
+        let body = format!("{{\"order\":\"drill-{}\"}}", n % 40);
+        exchange(&format!("number {n}"), body.as_bytes(), Got::HungUp)
+    };
+    let counts: Vec<_> = (0..40).map(|n| if n == 27 { 2 } else { 1 }).collect();
+    report.verdicts[1] = verdict(BROKEN, Ended::Broken(String::new()), "2 effects", &counts);
+    report.verdicts[1].exchanges = (0..120).map(sent).collect();
+    let table = report.table(Show::Broken);
+    let shown: Vec<_> = table.lines().filter(|line| line.contains(" number ")).collect();
+    assert_eq!(shown.len(), 3, "{table}");
+    for (line, number) in shown.iter().zip(["number 27 ", "number 67 ", "number 107 "]) {
+        assert!(line.contains(number), "{table}");
+    }
+    assert!(table.contains("120 exchanges in all"), "{table}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const DRILL: &str = env!("CARGO_BIN_EXE_semel-drill");
 
 /// `semel demo`: an API that charges whenever it is asked, and a gateway before it.
 struct Demo {
-    process: Child,
+    _process: Gateway,
     gateway: String,
     api: String,
 }
@@ -33,15 +33,40 @@ impl Demo {
         };
         let gateway = url("behind semel on", "");
         let api = url("What was really charged", "/ledger");
-        Self { process, gateway, api }
+        Self { _process: Gateway(process), gateway, api }
     }
 }
 
-impl Drop for Demo {
+/// A process that ends with its test.
+struct Gateway(Child);
+
+impl Drop for Gateway {
     fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
     }
+}
+
+/// Serves an API over TLS by a certificate for `localhost`, and returns the port.
+fn over_tls(api: &str, folder: &Path) -> (Gateway, u16) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
+    fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nstore = \"sqlite:semel.db\"\nreplay_auth = \"none\"\n\
+         tls = {{ certificate = \"cert.pem\", key = \"key.pem\" }}\n\
+         tenant = {{ source = \"single_tenant\" }}\n\
+         [[upstream]]\nname = \"api\"\nurl = \"{api}\"\n\
+         [[operation]]\nname = \"pay\"\nmethod = \"POST\"\npath = \"/payments\"\n"
+    );
+    fs::write(folder.join("semel.toml"), config).unwrap();
+    let mut serve = Command::new(DRILL);
+    serve.args(["gateway", "serve", "--config"]).arg(folder.join("semel.toml"));
+    let mut gateway = Gateway(serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
+    let said = BufReader::new(gateway.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let line = said.into_iter().find(|line| line.contains("listens on")).unwrap();
+    let port = line.rsplit(':').next().unwrap().parse().unwrap();
+    (gateway, port)
 }
 
 fn drill(arguments: &[&str]) -> Output {
@@ -117,6 +142,21 @@ fn what_is_wrong_with_the_command_line_or_the_plan_ends_with_2() {
     ] {
         check(arguments, 2, says);
     }
+}
+
+#[test]
+fn an_api_over_tls_is_drilled_by_the_certificate_that_is_trusted() {
+    let (demo, folder) = (Demo::start(), tempfile::tempdir().unwrap());
+    let (_gateway, port) = over_tls(&demo.api, folder.path());
+    let target = format!("https://localhost:{port}");
+    let cert = folder.path().join("cert.pem");
+    let arguments =
+        ["http", "--plan", "demo", "--target", &target, "--only", "replay,changed-after"];
+    check(&arguments, 3, "invalid peer certificate");
+    let trusted = [&arguments[..], &["--ca", cert.to_str().unwrap()]].concat();
+    check(&trusted, 0, "kept       changed-after: ");
+    let key = folder.path().join("key.pem");
+    check(&[&arguments[..], &["--ca", key.to_str().unwrap()]].concat(), 2, "key.pem");
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod api;
 mod cli;
 mod crash;
 mod effects;
+mod exchange;
 mod faults;
 mod ours;
 mod pages;

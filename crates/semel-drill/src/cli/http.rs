@@ -19,7 +19,7 @@ use crate::{
     effects::Effects,
     http::{self, Chance, Drill, Progress, Target, scenario},
     plan::{Plan, span},
-    report::{Report, Show, Verdict},
+    report::{Report, Show, Verdict, WIDTH_MAX},
 };
 
 /// The longest that `--patience` may ask for.
@@ -87,7 +87,7 @@ impl Http {
         if self.json {
             say(&report.json().to_string())?;
         } else {
-            say(&report.table(self.show.into()))?;
+            say(&report.table(self.show.into(), columns()))?;
         }
         Ok(report.outcome().into())
     }
@@ -165,6 +165,14 @@ async fn drilled(drill: &Drill, only: &[String]) -> Result<Report, Failure> {
         verdicts: ran.unwrap_or(so_far),
         secrets: drill.plan.secrets.clone(),
     })
+}
+
+/// The columns of the terminal; into a file as many as a table has at most.
+fn columns() -> u16 {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => size.ws_col,
+        _ => WIDTH_MAX,
+    }
 }
 
 impl From<Shown> for Show {

@@ -63,7 +63,7 @@ impl Plan {
     pub fn read(path_or_name: &str) -> Result<Self, PlanError> {
         let path = Path::new(path_or_name);
         let variables: Variables<'_> = &|name| std::env::var(name).ok();
-        if let (false, Some(builtin)) = (path.exists(), builtin(path_or_name)) {
+        if let (false, Some(builtin)) = (path.is_file(), builtin(path_or_name)) {
             return Self::parse_in(builtin.text, Path::new(""), Some(variables))
                 .map_err(|error| error.of(path_or_name));
         }

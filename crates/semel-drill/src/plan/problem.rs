@@ -9,9 +9,9 @@ pub struct Problem {
     pub setting: String,
     /// One sentence: what is wrong and what to write instead.
     pub message: String,
-    /// The line, from 1.
+    /// The line, from 1; 0 where the plan could not be read at all.
     pub line: usize,
-    /// The column in characters, from 1.
+    /// The column in characters, from 1; 0 likewise.
     pub column: usize,
 }
 
@@ -28,7 +28,7 @@ impl PlanError {
     /// Makes an error of a plan that could not even be read.
     pub(super) fn unread(plan: &str, message: impl Into<String>) -> Self {
         let message = message.into();
-        let problem = Problem { setting: String::new(), message, line: 1, column: 1 };
+        let problem = Problem { setting: String::new(), message, line: 0, column: 0 };
         Self { plan: plan.to_owned(), problems: vec![problem] }
     }
 
@@ -43,7 +43,10 @@ impl fmt::Display for PlanError {
         for (index, problem) in self.problems.iter().enumerate() {
             let newline = if index == 0 { "" } else { "\n" };
             let Problem { message, line, column, .. } = problem;
-            write!(f, "{newline}{}:{line}:{column}: {message}", self.plan)?;
+            match line {
+                0 => write!(f, "{newline}{}: {message}", self.plan)?,
+                line => write!(f, "{newline}{}:{line}:{column}: {message}", self.plan)?,
+            }
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use super::{Ended, Report, Verdict};
+use super::{Ended, Report, Verdict, WIDTH_MAX};
 
 impl Report {
     /// Returns the report as JUnit's XML: broken is a failure, failed an error, not tried skipped.
@@ -47,11 +47,11 @@ impl Report {
             Ended::Kept => write!(out, "<system-out>{why}</system-out>"),
             Ended::NotTried(_) => write!(out, "<skipped message=\"{why}\"/>"),
             Ended::Broken(_) => {
-                let evidence = escaped(&self.evidence(verdict));
+                let evidence = escaped(&self.evidence(verdict, WIDTH_MAX));
                 write!(out, "<failure type=\"broken\" message=\"{why}\">{evidence}</failure>")
             }
             Ended::Failed(_) => {
-                let evidence = escaped(&self.evidence(verdict));
+                let evidence = escaped(&self.evidence(verdict, WIDTH_MAX));
                 write!(out, "<error type=\"failed\" message=\"{why}\">{evidence}</error>")
             }
         };

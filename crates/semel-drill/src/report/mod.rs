@@ -16,7 +16,7 @@ use crate::{
 #[doc(inline)]
 pub use self::{
     json::FORMAT,
-    table::{Show, rules_page, rules_table},
+    table::{Show, WIDTH_MAX, rules_page, rules_table},
 };
 pub(crate) use self::{junit::escaped, table::two_columns};
 

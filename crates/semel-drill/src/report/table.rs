@@ -10,8 +10,11 @@ use crate::{
     plan::written,
 };
 
-/// How wide the table is: the last column is wrapped.
-const WIDTH: u16 = 118;
+/// How wide a table is at most: the last column is wrapped.
+pub const WIDTH_MAX: u16 = 118;
+
+/// How wide it is at least: below that no sentence could be read.
+const WIDTH_MIN: u16 = 60;
 
 const LINE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
 
@@ -28,25 +31,26 @@ pub enum Show {
 }
 
 impl Report {
-    /// Returns the report as a table of at most 120 columns, with exchanges below it.
+    /// Returns the report as a table of at most so many columns, with exchanges below it.
     #[must_use]
-    pub fn table(&self, show: Show) -> String {
-        let mut out = self.verdict_table();
+    pub fn table(&self, show: Show, width: u16) -> String {
+        let width = width.clamp(WIDTH_MIN, WIDTH_MAX);
+        let mut out = self.verdict_table(width);
         for verdict in self.verdicts.iter().filter(|verdict| is_shown(verdict, show)) {
             out.push_str("\n\n");
-            out.push_str(&self.evidence(verdict));
+            out.push_str(&self.evidence(verdict, width));
         }
         out.push_str("\n\n");
         out.push_str(&self.summary());
         out
     }
 
-    fn verdict_table(&self) -> String {
+    fn verdict_table(&self, width: u16) -> String {
         let mut table = Table::new();
         table
             .load_style(LINE)
             .set_header(["rule", "verdict", "effects", "what was seen"])
-            .set_width(WIDTH)
+            .set_width(width)
             .set_content_arrangement(ContentArrangement::Dynamic);
         for verdict in &self.verdicts {
             table.add_row([
@@ -60,11 +64,11 @@ impl Report {
     }
 
     /// A rule in full: its sentence, why it ended so, and its exchanges.
-    pub(super) fn evidence(&self, verdict: &Verdict) -> String {
+    pub(super) fn evidence(&self, verdict: &Verdict, width: u16) -> String {
         let mut out = format!("{}  {}\n", verdict.ended.word(), verdict.rule.name);
         let seen = printable(&self.secrets.masked(&verdict.seen));
         for (label, text) in [("rule", verdict.rule.says), ("seen", seen.as_str())] {
-            for (at, line) in wrapped(text, usize::from(WIDTH) - 8).iter().enumerate() {
+            for (at, line) in wrapped(text, usize::from(width) - 8).iter().enumerate() {
                 let _infallible = writeln!(out, "  {:4}  {line}", if at == 0 { label } else { "" });
             }
         }
@@ -87,7 +91,7 @@ impl Report {
         out
     }
 
-    /// The last line, with the seed that gives the same chance again.
+    /// The last two lines, with the seed that gives the same chance again.
     #[must_use]
     pub fn summary(&self) -> String {
         let counts = self.counts();
@@ -101,7 +105,7 @@ impl Report {
             (super::Outcome::NotFoundOut, _) => "It could not be found out.",
         };
         format!(
-            "{found} {} kept, {} broken, {} failed, {} not tried; {} at {}, {}, seed {}",
+            "{found} {} kept, {} broken, {} failed, {} not tried.\n{} at {}, {}, seed {}",
             counts.kept,
             counts.broken,
             counts.failed,
@@ -137,7 +141,7 @@ pub(crate) fn two_columns<'a>(rows: impl IntoIterator<Item = (&'a str, &'a str)>
     let name_width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for (name, says) in rows {
-        let width = usize::from(WIDTH).saturating_sub(name_width + 2);
+        let width = usize::from(WIDTH_MAX).saturating_sub(name_width + 2);
         for (at, line) in wrapped(&printable(says), width).iter().enumerate() {
             let name = if at == 0 { name } else { "" };
             lines.push(format!("{name:name_width$}  {line}"));

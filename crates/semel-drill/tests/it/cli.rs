@@ -202,6 +202,15 @@ fn a_built_in_plan_is_shown_and_checked_without_asking_anybody() {
 }
 
 #[test]
+fn a_folder_does_not_hide_the_built_in_plan_of_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("demo")).unwrap();
+    let mut check = Command::new(DRILL);
+    let output = check.args(["plan", "check", "demo"]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn a_reader_that_went_away_is_no_failure() {
     let (reader, writer) = pipe().unwrap();
     drop(reader);

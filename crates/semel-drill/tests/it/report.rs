@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use semel_drill::{
     http::{Answer, Exchange, Got, Request, scenario::Rule},
     plan::{Contract, Secrets},
-    report::{Ended, Outcome, Report, Show, Verdict},
+    report::{Ended, Outcome, Report, Show, Verdict, WIDTH_MAX},
 };
 
 const KEPT: Rule = Rule { name: "control", says: "Each intent is counted once." };
@@ -99,7 +99,7 @@ fn golden(name: &str, seen: &str) {
 
 #[test]
 fn the_table_shows_what_is_broken_with_commands_to_repeat_it() {
-    let table = report().table(Show::Broken) + "\n";
+    let table = report().table(Show::Broken, WIDTH_MAX) + "\n";
     golden("report.txt", &table);
     assert!(!table.contains("hunter2"));
     assert!(!table.contains(|c: char| c.is_control() && c != '\n'));
@@ -109,8 +109,16 @@ fn the_table_shows_what_is_broken_with_commands_to_repeat_it() {
 }
 
 #[test]
+fn the_table_fits_a_narrow_terminal() {
+    let table = report().table(Show::Broken, 80);
+    let verdicts = table.split("\n\n").next().unwrap();
+    assert!(verdicts.lines().all(|line| line.chars().count() <= 80), "{table}");
+}
+
+#[test]
 fn what_is_kept_is_shown_with_its_exchanges_when_asked_for() {
-    let (some, all) = (report().table(Show::Broken), report().table(Show::All));
+    let (some, all) =
+        (report().table(Show::Broken, WIDTH_MAX), report().table(Show::All, WIDTH_MAX));
     assert!(!some.contains("the first (at"), "{some}");
     assert!(all.contains("the first (at"), "{all}");
 }
@@ -120,7 +128,7 @@ fn of_many_exchanges_the_first_and_the_last_are_shown() {
     let mut report = report();
     let many = (0..100).map(|n| exchange(&format!("number {n}"), b"", Got::HungUp));
     report.verdicts[1].exchanges = many.collect();
-    let table = report.table(Show::Broken);
+    let table = report.table(Show::Broken, WIDTH_MAX);
     for shown in ["number 0 ", "number 7 ", "… 84 more like these", "number 92 ", "number 99 "] {
         assert!(table.contains(shown), "{shown}: {table}");
     }
@@ -137,7 +145,7 @@ fn of_many_exchanges_those_of_the_intent_that_stands_out_are_shown() {
     let counts: Vec<_> = (0..40).map(|n| if n == 27 { 2 } else { 1 }).collect();
     report.verdicts[1] = verdict(BROKEN, Ended::Broken(String::new()), "2 effects", &counts);
     report.verdicts[1].exchanges = (0..120).map(sent).collect();
-    let table = report.table(Show::Broken);
+    let table = report.table(Show::Broken, WIDTH_MAX);
     let shown: Vec<_> = table.lines().filter(|line| line.contains(" number ")).collect();
     assert_eq!(shown.len(), 3, "{table}");
     for (line, number) in shown.iter().zip(["number 27 ", "number 67 ", "number 107 "]) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{process::Process, target::Target};
 use crate::{
     effects::Effects,
-    plan::{Expected, Plan},
+    plan::{Expected, Late, Plan},
 };
 
 /// What the scenarios work with.
@@ -44,8 +44,43 @@ impl Drill {
         self.plan.bounds.patience
     }
 
+    /// How long one request is retried.
+    pub(super) fn retries_for(&self) -> Duration {
+        retried_within(&self.expected, self.patience())
+    }
+
     /// The API's process, where the plan starts it.
     pub(super) const fn process(&self) -> Option<&Process> {
         self.process.as_ref()
+    }
+}
+
+/// The patience, but not past a life after which the key is documented to be free again: a retry would
+/// then rightly run.
+fn retried_within(expected: &Expected, patience: Duration) -> Duration {
+    let life = expected.replay_for.filter(|_| expected.late_retry == Late::Runs);
+    // The key may have been used a while before the first retry.
+    life.map_or(patience, |life| patience.min(life * 3 / 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn retried(lifetime: &str) -> u64 {
+        let plan = format!(
+            "name = \"a\"\nrequest = {{ path = \"/\", body = \"{{{{intent}}}}\" }}\n\
+             effects = {{ url = \"/{{{{intent}}}}\" }}\n[lifetime]\n{lifetime}\n"
+        );
+        let expected = Plan::parse(&plan).unwrap().expected();
+        retried_within(&expected, Duration::from_mins(1)).as_secs()
+    }
+
+    #[test]
+    fn nobody_retries_until_the_key_is_rightly_free_again() {
+        assert_eq!(retried(""), 60);
+        assert_eq!(retried("replay_for = \"20s\"\nlate = \"runs\""), 15);
+        assert_eq!(retried("replay_for = \"20s\"\nlate = \"refused\"\n[answers]\nlate = 410"), 60);
+        assert_eq!(retried("replay_for = \"1d\"\nlate = \"runs\""), 60);
     }
 }

@@ -55,7 +55,7 @@ pub async fn run(
         seen(Progress::Ended(&verdict));
         if rule == scenario::control() && verdict.ended != Ended::Kept {
             let why = "the control did not hold, so no count can be believed";
-            hindered.get_or_insert_with(|| Ended::NotTried(why.into()));
+            hindered = Some(Ended::NotTried(why.into()));
         }
         verdicts.push(verdict);
     }

@@ -249,10 +249,11 @@ impl<'d> Trial<'d> {
                 definite => return Ok((definite, got)),
             };
             let wait = backoff.next(asked);
-            if began.elapsed() + wait > self.drill.patience() {
-                let patience = self.drill.patience().as_secs();
+            let patience = self.drill.retries_for();
+            if began.elapsed() + wait > patience {
                 return broken(format!(
-                    "{what} got no definite answer in {patience} s, the last was {}",
+                    "{what} got no definite answer in {} s, the last was {}",
+                    patience.as_secs(),
                     shown(&got)
                 ));
             }

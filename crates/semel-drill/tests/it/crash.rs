@@ -90,3 +90,13 @@ async fn keys_that_are_kept_in_memory_do_not_survive_a_restart() {
 async fn an_outcome_that_is_kept_after_its_effect_is_lost_by_a_kill() {
     assert_eq!(broken("outcome-after-effect").await, ["crash"]);
 }
+
+#[tokio::test]
+async fn an_api_that_cannot_be_started_is_told_once() {
+    let process = ProcessSpec { start: vec!["false".into()], folder: None, ready: "/".into() };
+    let plan = Plan { process: Some(process), ..plan() };
+    let verdicts = drilled(plan, &format!("http://{}", address()), &["race", "replay"]).await;
+    assert_eq!(rules(&verdicts, |ended| matches!(ended, Ended::Failed(_))), ["control"]);
+    let others = rules(&verdicts, |ended| matches!(ended, Ended::NotTried(_)));
+    assert_eq!(others, ["replay", "race"]);
+}

@@ -75,7 +75,7 @@ async fn client(trial: &Trial<'_>, number: usize, mut chance: Chance) -> Tried<u
             _ => return broken(format!("client {number} got {} for a plain retry", shown(&got))),
         }
         let wait = backoff.next(pause);
-        if began.elapsed() + wait > trial.drill.patience() {
+        if began.elapsed() + wait > trial.drill.retries_for() {
             return broken(format!(
                 "client {number} has no answer after {asked} tries: {}",
                 shown(&got)

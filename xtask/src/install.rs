@@ -50,6 +50,12 @@ pub(crate) const PYTHON: Program = Program {
     package: "python3",
     why: "the checkers of spelling and licences come as Python wheels",
 };
+/// Keeps the keys of the published packages that are drilled.
+pub(crate) const REDIS: Program = Program {
+    name: "redis-server",
+    package: "redis-server",
+    why: "the packages that `drill-peers` drills keep their keys in it",
+};
 /// Makes load for the benches.
 pub(crate) const WRK: Program = Program {
     name: "wrk",
@@ -76,18 +82,18 @@ pub(crate) fn programs(needed: &[&Program]) -> Result<()> {
 /// Where the tool `name` of tools.txt lies; installs all of them on first use.
 pub(crate) fn tool(name: &str) -> Result<PathBuf> {
     let home = shell::target().join("tools").join("python");
-    wheels_of("tools.txt", &home)?;
+    wheels_of("xtask/tools.txt", &home)?;
     Ok(home.join("bin").join(name))
 }
 
-/// Makes sure that the wheels of one list, a file beside this task, lie in the environment `home`.
-fn wheels_of(list: &str, home: &Path) -> Result<()> {
-    let wanted = shell::root().join("xtask").join(list);
+/// Makes sure that the wheels of one list, a file of the repository, lie in the environment `home`.
+pub(crate) fn wheels_of(list: &str, home: &Path) -> Result<()> {
+    let wanted = shell::root().join(list);
     let wanted_text = std::fs::read_to_string(&wanted)
         .with_context(|| format!("cannot read {}", wanted.display()))?;
     let stamp = home.join("installed.txt");
     if std::fs::read_to_string(&stamp).ok().as_ref() != Some(&wanted_text) {
-        println!("installing what xtask/{list} names into {}", home.display());
+        println!("installing what {list} names into {}", home.display());
         wheels(home, &wanted)?;
         std::fs::write(&stamp, wanted_text).context("cannot note what was installed")?;
     }
@@ -113,6 +119,28 @@ pub(crate) fn node_package(name: &str, version: &str, quiet: bool) -> Result<Pat
         std::fs::write(stamp, wanted).context("cannot note what was installed")?;
     }
     Ok(home.join("node_modules").join(name))
+}
+
+/// Installs what the package-lock.json in `folder` of the repository pins, without running anything of it.
+pub(crate) fn node_packages(folder: &str, home: &Path) -> Result<()> {
+    programs(&[&NODE, &NPM])?;
+    let wanted = shell::root().join(folder);
+    let lock = std::fs::read_to_string(wanted.join("package-lock.json"))
+        .with_context(|| format!("cannot read {folder}/package-lock.json"))?;
+    let stamp = home.join("installed.txt");
+    if std::fs::read_to_string(&stamp).ok().as_ref() == Some(&lock) {
+        return Ok(());
+    }
+    println!("installing what {folder}/package-lock.json names into {}", home.display());
+    std::fs::create_dir_all(home).context("cannot make the folder of the packages")?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(wanted.join(file), home.join(file)).context("cannot copy what is wanted")?;
+    }
+    let options = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
+    let mut install = shell::command("npm", &options);
+    install.current_dir(home);
+    shell::show(install)?;
+    std::fs::write(stamp, lock).context("cannot note what was installed")
 }
 
 /// Makes sure that this toolchain has the cargo command `name`.

@@ -11,6 +11,7 @@ mod arrows;
 mod bench;
 mod ci;
 mod docs;
+mod drill_peers;
 mod fuzz;
 mod install;
 mod markdown;
@@ -43,6 +44,8 @@ enum Task {
     Deny,
     /// Run the code blocks of README.md and docs/
     DocsTest,
+    /// Drill published packages for idempotency keys, and write the table of docs/internals/peers.md
+    DrillPeers(drill_peers::Arguments),
     /// Look for inputs that break what the fuzz targets promise
     Fuzz(fuzz::Arguments),
     /// Install what tests need and this machine lacks, without running them
@@ -74,6 +77,7 @@ fn run() -> anyhow::Result<()> {
         Task::Ci(arguments) => ci::run(&arguments),
         Task::Deny => ci::deny(),
         Task::DocsTest => docs::run(),
+        Task::DrillPeers(arguments) => drill_peers::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Install => install::for_tests(),
         Task::Test(arguments) => test::run(&arguments),

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{NODE, NPM, Program, programs, wheels_of};
+use super::{NODE, NPM, Program, node_packages, programs, wheels_of};
 use crate::shell;
 
 /// The user that runs PostgreSQL where tests run as root, which PostgreSQL refuses to be run by.
@@ -42,29 +42,8 @@ const JDBC: Program = Program {
 pub(crate) fn run() -> Result<()> {
     programs(&[&POSTGRES, &PGBOUNCER, &JAVAC, &JDBC, &NODE, &NPM])?;
     let home = home()?;
-    wheels_of("servers.txt", &home.join("python"))?;
-    node_packages(&home.join("node"))
-}
-
-/// Installs what xtask/node/package-lock.json pins, without running anything of it.
-fn node_packages(home: &Path) -> Result<()> {
-    let wanted = shell::root().join("xtask").join("node");
-    let lock = wanted.join("package-lock.json");
-    let lock = std::fs::read_to_string(lock).context("cannot read xtask/node/package-lock.json")?;
-    let stamp = home.join("installed.txt");
-    if std::fs::read_to_string(&stamp).ok().as_ref() == Some(&lock) {
-        return Ok(());
-    }
-    println!("installing what xtask/node/package-lock.json names into {}", home.display());
-    std::fs::create_dir_all(home).context("cannot make the folder of the packages")?;
-    for file in ["package.json", "package-lock.json"] {
-        std::fs::copy(wanted.join(file), home.join(file)).context("cannot copy what is wanted")?;
-    }
-    let options = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-    let mut install = shell::command("npm", &options);
-    install.current_dir(home);
-    shell::show(install)?;
-    std::fs::write(stamp, lock).context("cannot note what was installed")
+    wheels_of("xtask/servers.txt", &home.join("python"))?;
+    node_packages("xtask/node", &home.join("node"))
 }
 
 /// Where the servers lie, as the test kit finds it: below the target folder, in so many words or by a link.

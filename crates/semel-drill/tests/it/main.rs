@@ -15,6 +15,7 @@ mod exchange;
 mod faults;
 mod ours;
 mod pages;
+mod peers;
 mod report;
 
 mod stack;

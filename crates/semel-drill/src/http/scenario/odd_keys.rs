@@ -52,7 +52,7 @@ impl Scenario for OddKeys {
 struct Tally {
     refused: usize,
     taken: usize,
-    /// Statuses of refusals that are documented neither for bad keys nor for missing ones.
+    /// Statuses of refusals that are documented for no key, no good one, and no right one.
     undocumented: BTreeSet<u16>,
     faults: Vec<String>,
 }
@@ -163,8 +163,8 @@ async fn refused(
     let status = got.answer().map(|answer| answer.status);
     let is_refusal = status.is_some_and(|status| (400..500).contains(&status));
     let expected = &trial.drill.expected;
-    let known =
-        |status: &u16| expected.bad_key.contains(status) || expected.missing_key.contains(status);
+    let documented = [&expected.bad_key, &expected.missing_key, &expected.mismatch];
+    let known = |status: &u16| documented.iter().any(|known| known.contains(status));
     tally.undocumented.extend(status.filter(|status| is_refusal && !known(status)));
     let count = trial.count(names).await?;
     tally.refused += usize::from(is_refusal);

@@ -1,13 +1,13 @@
 //! The gateway of this build, a process that is killed and started again, before an API that looks at no
 //! key, or keeps its keys itself.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, path::Path};
 
 use super::{LEASE, REPLAY_FOR, Store, address, keeps_every_rule, plan_of};
 use crate::api::{Api, Fault};
 
 /// The configuration of a gateway before the orders.
-fn config(listen: SocketAddr, store: &str, upstream: &str, on_lost: &str) -> String {
+pub(super) fn config(listen: SocketAddr, store: &str, upstream: &str, on_lost: &str) -> String {
     let (lease, replay_for) = (LEASE.as_secs(), REPLAY_FOR.as_secs());
     let mut text = format!(
         "listen = \"{listen}\"\nstore = \"{store}\"\nreplay_auth = \"none\"\n\
@@ -23,15 +23,20 @@ fn config(listen: SocketAddr, store: &str, upstream: &str, on_lost: &str) -> Str
     text
 }
 
+/// The command of the gateway of this build.
+pub(super) fn command(config: &Path) -> Vec<String> {
+    let program = env!("CARGO_BIN_EXE_semel-drill");
+    let start = [program, "gateway", "serve", "--config", config.to_str().unwrap()];
+    start.map(str::to_owned).into()
+}
+
 async fn holds(store: Store, upstream: Option<Fault>, on_lost: &str) {
     let (folder, listen, api) =
         (tempfile::tempdir().unwrap(), address(), Api::start(upstream).await);
     let file = folder.path().join("semel.toml");
     let store = store.url(folder.path()).await;
     std::fs::write(&file, config(listen, &store, &api.url(), on_lost)).unwrap();
-    let program = env!("CARGO_BIN_EXE_semel-drill");
-    let start = [program, "gateway", "serve", "--config", file.to_str().unwrap()];
-    let plan = plan_of(start.map(str::to_owned).into(), Some(api.address()));
+    let plan = plan_of(command(&file), Some(api.address()));
     keeps_every_rule(plan, listen).await;
 }
 

@@ -2,6 +2,9 @@
 
 mod gateway;
 mod layer;
+mod orders;
+mod service;
+mod transact;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 

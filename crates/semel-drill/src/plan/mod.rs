@@ -18,6 +18,7 @@ mod spec;
 mod template;
 #[cfg(test)]
 mod tests;
+mod value;
 
 use std::{fs, path::Path};
 

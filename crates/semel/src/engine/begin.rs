@@ -164,6 +164,7 @@ impl Engine {
                     };
                     let again = self.asks_again_at(*lease_left).min(wait_until);
                     tokio::select! {
+                        biased;
                         () = woken => turn.begins(),
                         () = self.inner.clock.sleep_until(again) => {}
                         () = self.inner.closing.cancelled() => return Err(Error::Closed),

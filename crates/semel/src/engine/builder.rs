@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Engine, Inner, heartbeat::Heartbeat, sweep, timebase::TimeBase, trouble::Trouble,
+    Engine, Inner,
+    heartbeat::Heartbeat,
+    sweep,
+    tasks::{Tasks, Turns},
+    timebase::TimeBase,
+    trouble::Trouble,
     waiter::Waiters,
 };
 use crate::{
@@ -28,6 +33,7 @@ pub struct EngineBuilder {
     entropy: Arc<dyn Entropy>,
     waiters_max: usize,
     poll_every: Duration,
+    turns: Option<Arc<dyn Turns>>,
 }
 
 impl EngineBuilder {
@@ -39,6 +45,7 @@ impl EngineBuilder {
             entropy: Arc::new(PooledEntropy::new()),
             waiters_max: Waiters::MAX,
             poll_every: Waiters::POLL_EVERY,
+            turns: None,
         }
     }
 
@@ -75,10 +82,18 @@ impl EngineBuilder {
         self
     }
 
+    /// Lets `turns` say when the engine's tasks go on, for a simulation that plays every order; the
+    /// default is the runtime's order.
+    pub fn turns(mut self, turns: Arc<dyn Turns>) -> Self {
+        self.turns = Some(turns);
+        self
+    }
+
     /// Makes the engine.
     #[must_use]
     pub fn build(self) -> Engine {
-        let (tasks, closing) = (TaskTracker::new(), CancellationToken::new());
+        let tasks = Tasks::new(TaskTracker::new(), self.turns);
+        let closing = CancellationToken::new();
         let clock = Arc::clone(&self.clock);
         let (max, every) = (self.waiters_max, self.poll_every);
         let waiters = Waiters::new(max, every, clock, tasks.clone(), closing.clone());

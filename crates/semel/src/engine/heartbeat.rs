@@ -228,6 +228,7 @@ impl Engine {
                 (beats.wakes_at, beats.holders)
             };
             let woken = tokio::select! {
+                biased;
                 () = earlier => true,
                 () = self.inner.clock.sleep_until(until) => false,
                 () = self.inner.closing.cancelled(), if holders == 0 => false,

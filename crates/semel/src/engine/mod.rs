@@ -13,6 +13,7 @@ mod holder;
 mod run;
 mod settle;
 mod sweep;
+mod tasks;
 mod timebase;
 mod trouble;
 pub mod waiter;
@@ -25,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
 pub use self::{
     begin::{Begun, ByPlan, Call},
@@ -33,6 +34,7 @@ pub use self::{
     builder::EngineBuilder,
     holder::{Ended, Held, Holder},
     run::{Fail, Kept, Ran, RunError},
+    tasks::{Tasks, Turn, Turns},
 };
 use self::{heartbeat::Heartbeat, timebase::TimeBase, trouble::Trouble, waiter::Waiters};
 use crate::{
@@ -74,7 +76,7 @@ struct Inner {
     waiters: Waiters,
     time: TimeBase,
     trouble: Trouble,
-    tasks: TaskTracker,
+    tasks: Tasks,
     closing: CancellationToken,
     counters: Counters,
 }
@@ -185,8 +187,7 @@ impl Engine {
         let drained = async {
             self.inner.heartbeat.drained().await;
             self.inner.heartbeat.look_again();
-            self.inner.tasks.close();
-            self.inner.tasks.wait().await;
+            self.inner.tasks.ended().await;
         };
         tokio::select! {
             biased;

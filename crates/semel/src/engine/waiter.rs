@@ -7,7 +7,7 @@
 //! The engine waits so for leases. A store waits so for transactions that hold an intent.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     fmt,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -16,8 +16,9 @@ use std::{
 
 use async_trait::async_trait;
 use tokio::sync::{Notify, futures::OwnedNotified};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::sync::CancellationToken;
 
+use super::Tasks;
 use crate::{
     clock::{Clock, Timestamp},
     error::StoreError,
@@ -37,7 +38,7 @@ struct Inner {
     max: usize,
     poll_every: Duration,
     clock: Arc<dyn Clock>,
-    tasks: TaskTracker,
+    tasks: Tasks,
     closing: CancellationToken,
     keys: Mutex<Keys>,
 }
@@ -46,7 +47,7 @@ struct Inner {
 struct Keys {
     waiting: usize,
     polling: bool,
-    by_id: HashMap<IntentId, Awaited>,
+    by_id: BTreeMap<IntentId, Awaited>,
 }
 
 #[derive(Debug)]
@@ -89,10 +90,10 @@ impl Waiters {
         max: usize,
         poll_every: Duration,
         clock: Arc<dyn Clock>,
-        tasks: TaskTracker,
+        tasks: impl Into<Tasks>,
         closing: CancellationToken,
     ) -> Self {
-        let keys = Mutex::default();
+        let (tasks, keys) = (tasks.into(), Mutex::default());
         Self { inner: Arc::new(Inner { max, poll_every, clock, tasks, closing, keys }) }
     }
 
@@ -167,6 +168,7 @@ impl Waiters {
         let mut pause = *poll_every;
         loop {
             tokio::select! {
+                biased;
                 () = clock.sleep_until(clock.monotonic().after(pause)) => {}
                 () = closing.cancelled() => {}
             }

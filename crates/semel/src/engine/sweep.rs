@@ -5,6 +5,9 @@ use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 use super::Engine;
 use crate::store::capability::{Sweep, SweepBudget};
 
+/// How long one step may take: one that hangs must not end the sweep for good.
+const STEP: Duration = Duration::from_secs(60);
+
 /// The pause between two steps while more is due, so that live work comes first.
 const BETWEEN: Duration = Duration::from_millis(20);
 
@@ -15,10 +18,14 @@ pub(super) fn start(engine: &Engine, sweep: Arc<dyn Sweep>, every: Duration, bud
         loop {
             let until = swept.now().after(pause);
             tokio::select! {
-                () = swept.inner.clock.sleep_until(until) => {}
+                biased;
                 () = swept.inner.closing.cancelled() => return,
+                () = swept.inner.clock.sleep_until(until) => {}
             }
-            pause = match sweep.sweep(budget).await {
+            let step = Arc::clone(&sweep);
+            let until = swept.now().after(STEP);
+            let stepped = swept.owned_until(until, async move { step.sweep(budget).await });
+            pause = match stepped.await {
                 Ok(step) => {
                     let touched = step.forgotten + step.deleted;
                     swept.inner.counters.swept.fetch_add(touched, Ordering::Relaxed);

@@ -1,6 +1,8 @@
 //! Sweeping in the background.
 
 use std::{
+    future::pending,
+    panic::resume_unwind,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -89,5 +91,33 @@ async fn a_sweep_that_fails_goes_on_later() {
     let sweep = Counted::new(&world, 2);
     world.engine.sweep_with(sweep.clone(), EVERY, BUDGET);
     world.clock.run(EVERY * 3).await;
+    assert_eq!(world.engine.stats().swept, 1);
+}
+
+/// A store whose first step never ends, and whose second panics.
+struct Troubled {
+    memory: Arc<MemoryStore>,
+    steps: AtomicUsize,
+}
+
+#[async_trait]
+impl Sweep for Troubled {
+    async fn sweep(&self, budget: SweepBudget) -> Result<Swept, StoreError> {
+        match self.steps.fetch_add(1, Ordering::Relaxed) {
+            0 => pending().await,
+            1 => resume_unwind(Box::new("the second step panics")),
+            _ => self.memory.sweep(budget).await,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_that_hangs_or_panics_goes_on_later() {
+    let world = World::new();
+    finish(&world, 1).await;
+    world.clock.advance(Policy::default().replay_for);
+    let sweep = Troubled { memory: Arc::clone(&world.memory), steps: AtomicUsize::new(0) };
+    world.engine.sweep_with(Arc::new(sweep), EVERY, BUDGET);
+    world.clock.run(EVERY * 6).await;
     assert_eq!(world.engine.stats().swept, 1);
 }

@@ -67,7 +67,9 @@ impl Holder {
     pub fn ask_first(&self) -> bool {
         match self.grant {
             Some(Grant::TakenOver { ask_first }) => ask_first,
-            Some(Grant::Fresh | Grant::Reopened) => false,
+            Some(Grant::Fresh) => false,
+            // Whoever took over may have given it back without having asked.
+            Some(Grant::Reopened) => self.policy.on_lost == OnLost::Reconcile,
             // The answer that said how the claim was granted was lost.
             None => self.policy.on_lost == OnLost::Reconcile,
         }

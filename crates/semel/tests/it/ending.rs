@@ -68,6 +68,19 @@ async fn under_reconcile_a_dropped_holder_is_followed_by_one_that_asks_first() {
     assert!(next.ask_first());
 }
 
+/// Whoever takes over and gives the intent back before it asked leaves that to the next.
+#[tokio::test]
+async fn under_reconcile_the_question_outlives_whoever_gives_the_intent_back() {
+    let world = World::new();
+    let holder = running(vanish(&world, OnLost::Reconcile, true).await);
+    assert!(holder.ask_first());
+    drop(holder);
+    world.settle().await;
+    assert_eq!(world.phase("k").await, Phase::Stored(State::Open));
+    let begun = world.engine.begin(call("k", policy(OnLost::Reconcile))).await.unwrap();
+    assert!(running(begun).ask_first());
+}
+
 /// C13: work that panics leaves what a dropped holder leaves, and says why.
 #[tokio::test]
 async fn work_that_panics_leaves_it_unknown() {

@@ -233,8 +233,11 @@ impl Held {
         if self.beat.lost.is_cancelled() {
             return Err(Error::Stale);
         }
-        if self.engine.now() >= self.beat.deadline() && !self.engine.renew_now(&self.beat).await? {
-            return Err(Error::Stale);
+        // A process that was frozen may read the answer to a renewal when that lease is over, too.
+        while self.engine.now() >= self.beat.deadline() {
+            if !self.engine.renew_now(&self.beat).await? {
+                return Err(Error::Stale);
+            }
         }
         self.started.store(true, Ordering::Release);
         Ok(())

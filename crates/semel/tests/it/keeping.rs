@@ -241,6 +241,29 @@ async fn the_works_own_handle_tells_of_the_loss() {
     end(&world, holder).await;
 }
 
+/// A process that is frozen while its renewal is answered, and thaws after the lease is over and others
+/// were told so, does not begin its effect by that answer.
+#[tokio::test]
+async fn an_answer_that_is_read_a_lease_late_begins_no_effect() {
+    let world = World::shared();
+    let holder = world.hold("k", policy(OnLost::Hold)).await;
+    let held = holder.held();
+    world.store.always(Verb::Renew, Fault::LockTaken);
+    world.clock.run(LEASE).await;
+    world.store.heal();
+    let gate = Gate::shut();
+    world.store.next(Verb::Renew, Fault::DelayAnswer(gate.clone()));
+    let start = tokio::spawn(async move { held.start().await });
+    gate.arrived(1).await;
+    // The answer is there before the process is frozen, and read when it thaws.
+    gate.open();
+    world.clock.advance(LEASE);
+    let met = world.other().begin(call("k", policy(OnLost::Hold))).await.unwrap();
+    assert_eq!(refused(met).code(), "unknown");
+    assert!(matches!(ended(start).await, Err(Error::Stale)));
+    end(&world, holder).await;
+}
+
 /// An engine that holds nothing lets go of its store.
 #[tokio::test]
 async fn an_engine_that_holds_nothing_lets_go_of_its_store() {

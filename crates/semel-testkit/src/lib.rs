@@ -8,6 +8,7 @@
 //! | [`faults`] | a store that loses calls and answers by script |
 //! | [`history`] | what was done and what was acknowledged, and the checker over it |
 //! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
+//! | [`sim`](mod@sim) | engines, callers, faults and clocks in an order drawn from a seed |
 //! | [`servers`] | private PostgreSQL servers, poolers and standbys, a faulty way to them, processes that cannot outlive the test |
 //!
 //! Nothing here is linked into a release: other crates name this one among their dev-dependencies
@@ -29,6 +30,7 @@ pub mod faults;
 pub mod history;
 pub mod http;
 pub mod servers;
+pub mod sim;
 
 #[doc(inline)]
 pub use self::{

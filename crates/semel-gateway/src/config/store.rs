@@ -100,31 +100,64 @@ impl PostgresUrl {
     /// Says whether a password stands in it.
     pub(super) fn has_password(&self) -> bool {
         let (_, user, rest) = self.parts();
-        let options = rest.split_once('?').map_or("", |(_, options)| options);
-        let named = |option: &str| option.split('=').next().is_some_and(|n| n.contains("password"));
-        user.is_some_and(|user| user.contains(':')) || options.split('&').any(named)
+        let options = self.0.split_once('?').map_or("", |(_, options)| options);
+        // Names of options may be written by escapes, and rather one too many is refused.
+        user.is_some_and(|user| user.contains(':'))
+            || [options, rest].iter().any(|text| unescaped(text).contains("password"))
     }
 
-    /// Parts the scheme, the user with its password, and the rest. A password may hold any character
-    /// that was not encoded, so that everything before the last `@` may be one.
+    /// Parts the scheme, the user with its password, and the rest, as the driver does: at the first `@`.
     fn parts(&self) -> (&str, Option<&str>, &str) {
         let (scheme, rest) = self.0.split_once("//").unwrap_or(("", &self.0));
-        match rest.rsplit_once('@') {
+        match rest.split_once('@') {
             Some((user, rest)) => (scheme, Some(user), rest),
             None => (scheme, None, rest),
         }
     }
 }
 
+/// Undoes escapes of ASCII; what is none stays.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let byte = part.get(..2).and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(u8::is_ascii) {
+            Some(byte) => {
+                out.push(char::from(byte));
+                out.push_str(&part[2..]);
+            }
+            None => {
+                out.push('%');
+                out.push_str(part);
+            }
+        }
+    }
+    out
+}
+
+/// Where a password may stand nothing is shown, also where a character that was not encoded makes that
+/// more than where one does: an `@` in a password, and one in the value of an option.
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, user, rest) = self.parts();
-        let place = rest.split('?').next().unwrap_or_default();
-        match user.map(|user| user.split(':').next().unwrap_or_default()) {
-            Some(user) => write!(f, "{scheme}//{user}@{place}"),
-            None => write!(f, "{scheme}//{place}"),
+        write!(f, "{scheme}//")?;
+        if let Some(user) = user {
+            write!(f, "{}@", user.split([':', '/', '?']).next().unwrap_or_default())?;
         }
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let is_doubtful = options.contains('@') || user.is_some_and(holds_option);
+        if is_doubtful {
+            return f.write_str("…");
+        }
+        let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+        f.write_str(place.split(['&', '=']).next().unwrap_or_default())
     }
+}
+
+/// Says whether what stands before an `@` may be the value of an option rather than a user.
+fn holds_option(user: &str) -> bool {
+    user.split_once('?').is_some_and(|(_, options)| options.contains('='))
 }
 
 impl fmt::Debug for PostgresUrl {
@@ -204,6 +237,11 @@ mod tests {
             ("postgres://:hunter2@db/shop", "postgres://@db/shop"),
             ("postgres://app@db/shop?password=hunter2", "postgres://app@db/shop"),
             ("postgres://app@db/shop?x=1&sslpassword=hunter2", "postgres://app@db/shop"),
+            ("postgres://app@db/shop?password=hun@ter2", "postgres://app@…"),
+            ("postgres://app@db/shop?sslcert=a@b&password=hunter2", "postgres://app@…"),
+            ("postgres://db/shop?password=hun@ter2", "postgres://db@…"),
+            ("postgres://app@db/shop?pass%77ord=hunter2", "postgres://app@db/shop"),
+            ("postgres://app@db/shop&password=hunter2", "postgres://app@db/shop"),
         ] {
             assert_eq!(shown(url), told);
             let StoreUrl::Postgres(parsed) = StoreUrl::parse(url, Path::new("")).unwrap() else {

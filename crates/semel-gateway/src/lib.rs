@@ -7,6 +7,7 @@
 
 mod admin;
 mod auth;
+mod bounded;
 mod circuit;
 pub mod cli;
 pub mod config;

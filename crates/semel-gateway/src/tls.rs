@@ -10,7 +10,10 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject as _};
 use thiserror::Error;
 
-use crate::settings::TlsFiles;
+use crate::{
+    bounded::{self, PEM_MAX},
+    settings::TlsFiles,
+};
 
 /// Says why TLS cannot be set up.
 #[derive(Debug, Error)]
@@ -53,7 +56,8 @@ pub enum TlsError {
 /// Says which file cannot be used, and why.
 pub fn server(files: &TlsFiles) -> Result<Arc<ServerConfig>, TlsError> {
     let chain = certificates(&files.certificate)?;
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+    let pem = whole(&files.key)?;
+    let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::NoKey { file: files.key.clone() },
         error => unreadable(&files.key, &error),
     })?;
@@ -97,8 +101,9 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(file)
-        .and_then(|items| items.collect::<Result<Vec<_>, _>>())
+    let pem = whole(file)?;
+    let read = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
         .map_err(|error| unreadable(file, &error))?;
     if read.is_empty() {
         return Err(TlsError::NoCertificate { file: file.to_path_buf() });
@@ -106,13 +111,12 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(read)
 }
 
-fn unreadable(file: &Path, error: &pem::Error) -> TlsError {
-    let reason = match error {
-        // The library's own words repeat that an error happened.
-        pem::Error::Io(error) => error.to_string(),
-        error => error.to_string(),
-    };
-    TlsError::Unreadable { file: file.to_path_buf(), reason }
+fn whole(file: &Path) -> Result<Vec<u8>, TlsError> {
+    bounded::read(file, PEM_MAX).map_err(|error| unreadable(file, &error))
+}
+
+fn unreadable(file: &Path, error: &impl ToString) -> TlsError {
+    TlsError::Unreadable { file: file.to_path_buf(), reason: error.to_string() }
 }
 
 fn unusable(file: &Path, error: &rustls::Error) -> TlsError {

@@ -7,9 +7,10 @@ use toml::{Spanned, de::DeValue};
 use super::problem::ProblemKind;
 use super::read::{Reading, without_index};
 use super::schema::{Kind, Value};
+use crate::bounded;
 
 /// The largest secret, in bytes.
-const SECRET_BYTES_MAX: u64 = 64 * 1024;
+const SECRET_BYTES_MAX: usize = 64 * 1024;
 
 /// A secret that was read from the environment or from a file. `Debug` never shows it.
 #[derive(Clone, Eq, PartialEq)]
@@ -93,11 +94,8 @@ fn from_env(name: &str) -> Result<Secret, String> {
 
 fn from_file(path: &std::path::Path) -> Result<Secret, String> {
     let shown = path.display();
-    let size = std::fs::metadata(path).map_err(|error| format!("{shown}: {error}"))?.len();
-    if size > SECRET_BYTES_MAX {
-        return Err(format!("{shown} has {size} bytes, a secret has at most {SECRET_BYTES_MAX}"));
-    }
-    let bytes = std::fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
+    let bytes =
+        bounded::read(path, SECRET_BYTES_MAX).map_err(|error| format!("{shown}: {error}"))?;
     // Editors and `echo` end a file with a line feed that is no part of the secret.
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
@@ -114,5 +112,12 @@ mod tests {
     #[test]
     fn a_secret_is_never_shown() {
         assert_eq!(format!("{:?}", Secret::new(*b"hunter2")), "Secret(…)");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_without_an_end_is_refused() {
+        let refused = from_file(std::path::Path::new("/dev/zero")).unwrap_err();
+        assert!(refused.contains("more than 64 KiB"), "{refused}");
     }
 }

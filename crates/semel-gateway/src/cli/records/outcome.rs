@@ -1,11 +1,11 @@
 //! The verdict that an operator spells out on the command line.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use clap::Args;
 use semel::{Outcome, decide::Verdict};
 
-use crate::cli::exit::Failure;
+use crate::{bounded, cli::exit::Failure};
 
 /// What was found out.
 #[derive(Args, Debug)]
@@ -110,10 +110,5 @@ const fn is_bodiless(status: u16) -> bool {
 
 fn bytes(file: &Path) -> Result<Vec<u8>, Failure> {
     let wrong = |error: std::io::Error| Failure::usage(format!("{}: {error}", file.display()));
-    let size = fs::metadata(file).map_err(wrong)?.len();
-    if usize::try_from(size).is_ok_and(|size| size <= Outcome::BODY_MAX) {
-        return fs::read(file).map_err(wrong);
-    }
-    let most = Outcome::BODY_MAX >> 20;
-    Err(Failure::usage(format!("{} is larger than the {most} MiB that are kept", file.display())))
+    bounded::read(file, Outcome::BODY_MAX).map_err(wrong)
 }

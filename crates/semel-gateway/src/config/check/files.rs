@@ -5,7 +5,10 @@ use std::{fs, io, path::Path};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
 use super::super::{Config, ReplayAuth, StoreUrl, problem::ProblemKind, read::Reading};
-use crate::stores;
+use crate::{
+    bounded::{self, PEM_MAX},
+    stores,
+};
 
 pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
     let mut note = |path: &str, checked: Result<(), String>| {
@@ -39,7 +42,8 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
 
 fn certificates(path: &Path) -> Result<(), String> {
     let shown = path.display();
-    let pem = fs::read(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let pem =
+        bounded::read(path, PEM_MAX).map_err(|error| format!("{shown} cannot be read: {error}"))?;
     let mut certificates = 0;
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         certificate.map_err(|error| format!("{shown} is not PEM: {error}"))?;
@@ -53,7 +57,8 @@ fn certificates(path: &Path) -> Result<(), String> {
 
 fn private_key(path: &Path) -> Result<(), String> {
     let shown = path.display();
-    let pem = fs::read(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let pem =
+        bounded::read(path, PEM_MAX).map_err(|error| format!("{shown} cannot be read: {error}"))?;
     PrivateKeyDer::from_pem_slice(&pem)
         .map(drop)
         .map_err(|error| format!("{shown} holds no private key in PEM: {error}"))

@@ -129,9 +129,11 @@ fn facet(query: &str) -> Result<Option<Facet>, Problem> {
     let Some(text) = query.split('&').find_map(|pair| pair.strip_prefix("facet=")) else {
         return Ok(None);
     };
-    let bytes: Option<Vec<u8>> = (text.len() == 64 && text.is_ascii())
-        .then(|| (0..32).map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16)))
-        .and_then(|bytes| bytes.collect::<Result<_, _>>().ok());
+    let bytes: Option<Vec<u8>> = (text.len() == 64
+        // The library would read a sign too.
+        && text.bytes().all(|digit| digit.is_ascii_hexdigit()))
+    .then(|| (0..32).map(|at| u8::from_str_radix(&text[at * 2..at * 2 + 2], 16)))
+    .and_then(|bytes| bytes.collect::<Result<_, _>>().ok());
     match bytes.and_then(|bytes| Facet::try_from(bytes).ok()) {
         Some(facet) => Ok(Some(facet)),
         None => Err(Problem::new(Code::NotRecorded).detail("the facet cannot be read")),
@@ -166,6 +168,8 @@ mod tests {
         );
         assert_eq!(decoded("k%2F%3F%23%25~%22"), id.key.as_str());
         assert_eq!(facet(url.split_once('?').unwrap().1).unwrap(), id.facet);
-        assert!(facet("facet=zz").is_err());
+        for bad in ["zz".to_owned(), "+7".repeat(32), "7".repeat(63), "é".repeat(32)] {
+            assert!(facet(&format!("facet={bad}")).is_err(), "{bad}");
+        }
     }
 }

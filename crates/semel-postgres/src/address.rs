@@ -124,7 +124,9 @@ fn decoded(text: &str) -> Result<String, StoreError> {
     while let [first, after @ ..] = rest {
         rest = after;
         if *first == b'%' {
-            let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+            // The library would read a sign too.
+            let digits = after.get(..2).filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+            let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
             let digits = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
             bytes.push(digits.ok_or_else(bad)?);
             rest = &after[2..];
@@ -257,6 +259,7 @@ mod tests {
             "postgres:///d",
             "postgres://h/d?sslmode=verify-ca",
             "postgres://a:1,b:2,c:3/d?hostaddr=127.0.0.1",
+            "postgres://h/d?sslrootcert=%+7",
             "no url",
         ] {
             assert!(Address::read(bad).is_err(), "{bad}");

@@ -19,7 +19,8 @@ pub(super) fn hex(bytes: impl AsRef<[u8]>) -> String {
 
 pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let text = text.as_bytes();
-    if text.len() != 2 * N || !text.is_ascii() {
+    // The library would read a sign too.
+    if text.len() != 2 * N || !text.iter().all(u8::is_ascii_hexdigit) {
         return None;
     }
     let mut bytes = [0; N];
@@ -219,7 +220,7 @@ pub(super) fn cursor(id: &IntentId) -> String {
 /// Reads a word that [`cursor`] wrote.
 pub(super) fn after(text: &str) -> Result<IntentId, String> {
     let wrong = || "a page begins with the word that `semel records list` ended with".to_owned();
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+    if !text.bytes().all(|digit| digit.is_ascii_hexdigit()) || !text.len().is_multiple_of(2) {
         return Err(wrong());
     }
     let bytes: Option<Vec<u8>> = (0..text.len())
@@ -233,6 +234,9 @@ pub(super) fn after(text: &str) -> Result<IntentId, String> {
     let operation = semel::Operation::new(part()?).map_err(|_| wrong())?;
     let key = semel::Key::new(part()?).map_err(|_| wrong())?;
     let narrowed = part()?;
+    if parts.next().is_some() {
+        return Err(wrong());
+    }
     let id = semel::Scope::new(tenant, operation).intent(key);
     if narrowed.is_empty() {
         return Ok(id);
@@ -264,8 +268,15 @@ mod tests {
         assert_eq!(after(&cursor(&id)), Ok(id.clone()));
         let narrowed = id.narrowed([7; 32]);
         assert_eq!(after(&cursor(&narrowed)), Ok(narrowed));
-        for bad in ["", "0", "zz", "00", "é0"] {
+        for bad in ["", "0", "zz", "00", "é0", "+1"] {
             assert!(after(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_sign_is_no_hexadecimal_digit() {
+        assert!(facet(&"07".repeat(32)).is_ok());
+        assert!(facet(&"+7".repeat(32)).is_err());
+        assert!(resolve_id(&"+7".repeat(16)).is_err());
     }
 }

@@ -4,6 +4,7 @@
 //! `cargo xtask fuzz` looks for new inputs by coverage; `cargo test` replays the corpus, by the same functions.
 
 #![allow(
+    clippy::disallowed_methods,
     clippy::missing_panics_doc,
     clippy::panic,
     clippy::unwrap_used,
@@ -11,6 +12,8 @@
 )]
 
 mod behind;
+mod gateway;
+mod kept;
 mod targets;
 
 pub use targets::TARGETS;
@@ -31,6 +34,17 @@ pub const CANARY: Target = Target { name: "canary", run: canary };
 #[must_use]
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().chain([&CANARY]).find(|target| target.name == name)
+}
+
+/// Runs what waits to its end.
+fn runtime<T>(work: impl Future<Output = T>) -> T {
+    thread_local! {
+        static RUNTIME: tokio::runtime::Runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime");
+    }
+    RUNTIME.with(|runtime| runtime.block_on(work))
 }
 
 fn canary(data: &[u8]) {

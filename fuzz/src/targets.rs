@@ -1,10 +1,25 @@
 //! The list of targets. What each promises stands at the head of its file.
 
+mod answers;
 mod bodies;
 mod canonicaliser;
+mod client;
 mod codec;
+mod command_line;
+mod config;
+mod file;
 mod forms;
+mod headers;
 mod key;
+mod permit;
+mod pointers;
+mod routes;
+mod rows;
+mod secrets;
+mod spans;
+mod status;
+mod stores;
+mod upstream;
 
 use crate::Target;
 
@@ -17,4 +32,4 @@ macro_rules! targets {
     };
 }
 
-targets! { bodies, canonicaliser, codec, forms, key }
+targets! { answers, bodies, canonicaliser, client, codec, command_line, config, file, forms, headers, key, permit, pointers, routes, rows, secrets, spans, status, stores, upstream }

@@ -11,7 +11,7 @@ mod serve;
 mod store;
 mod table;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, fmt, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -39,6 +39,15 @@ enum Command {
     Records(Box<records::RecordsArgs>),
     Migrate(migrate::Migrate),
     Reference(reference::Reference),
+}
+
+/// Reads a command line, and returns what it says without doing anything of it.
+///
+/// # Errors
+///
+/// Returns what the binary would print in place of doing it.
+pub fn read(words: Vec<OsString>) -> Result<impl fmt::Debug, clap::Error> {
+    Cli::try_parse_from(words)
 }
 
 /// Reads the command line and does what it says.

@@ -52,7 +52,7 @@ fn agreed(strict: bool, lines: &[&[u8]]) -> Option<String> {
 }
 
 /// Reads one line by the rules alone.
-fn read(strict: bool, line: &[u8]) -> Option<String> {
+pub(crate) fn read(strict: bool, line: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(line.trim_ascii()).ok()?;
     let key = match text.strip_prefix('"') {
         Some(rest) => unquoted(rest)?,

@@ -25,7 +25,7 @@ pub(crate) struct Report {
 }
 
 /// How much of the output of a run that broke is shown.
-const LINES_SHOWN: usize = 60;
+const LINES_SHOWN: usize = 40;
 
 impl Report {
     pub(crate) fn of(target: &str, ended_well: bool, text: String) -> Self {
@@ -72,11 +72,10 @@ impl Report {
         format!("{target:<14}{verdict:<10}{runs:>12}{edges:>18}{inputs:>8}{memory_mib:>9}")
     }
 
-    /// Shows the end of the output, and how to see it again.
+    /// Shows why, and how to see it again.
     pub(crate) fn explain(&self) {
         println!("\n{}:", self.target);
-        let lines: Vec<_> = self.text.lines().collect();
-        for line in &lines[lines.len().saturating_sub(LINES_SHOWN)..] {
+        for line in self.why() {
             println!("  {line}");
         }
         match self.crash() {
@@ -85,6 +84,13 @@ impl Report {
             }
             None => println!("no input was saved"),
         }
+    }
+
+    /// What was said from the first panic on, or else in the end.
+    fn why(&self) -> impl Iterator<Item = &str> {
+        let panicked = self.text.lines().position(|line| line.contains("panicked at"));
+        let skipped = || self.text.lines().count().saturating_sub(LINES_SHOWN);
+        self.text.lines().skip(panicked.unwrap_or_else(skipped)).take(LINES_SHOWN)
     }
 
     fn crash(&self) -> Option<&str> {
@@ -136,5 +142,6 @@ mod tests {
         let report = Report::of("key", false, text.to_owned());
         assert_eq!(report.verdict, Verdict::Broken);
         assert_eq!(report.crash(), Some("/x/crash-1"));
+        assert_eq!(report.why().next(), Some("panicked at key.rs:7:1:"));
     }
 }

@@ -137,6 +137,7 @@ fn router(shop: Shop) -> Router {
     Router::new()
         .route("/orders", post(order))
         .route("/refunds", post(refund))
+        .route("/tips", post(tip))
         .route("/orders/{id}", put(change).delete(delete))
         .route("/effects/{intent}", get(effects))
         .with_state(Desk(Arc::new(Mutex::new(shop))))
@@ -164,6 +165,10 @@ async fn order(desk: State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
 
 async fn refund(desk: State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
     outlive(desk.0, "refunds", headers, body).await
+}
+
+async fn tip(desk: State<Desk>, headers: HeaderMap, body: Bytes) -> Response {
+    outlive(desk.0, "tips", headers, body).await
 }
 
 /// Acts in a task of its own: a client that hangs up stops nothing.

@@ -3,18 +3,19 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use super::{LEASE, REPLAY_FOR, Store, address, keeps_every_rule, plan_of};
+use super::{LEASE, OPERATIONS, Store, address, keeps_every_rule, plan_of, replay_for};
 use crate::api::{Api, Fault};
 
 /// The configuration of a gateway before the orders.
 pub(super) fn config(listen: SocketAddr, store: &str, upstream: &str, on_lost: &str) -> String {
-    let (lease, replay_for) = (LEASE.as_secs(), REPLAY_FOR.as_secs());
+    let lease = LEASE.as_secs();
     let mut text = format!(
         "listen = \"{listen}\"\nstore = \"{store}\"\nreplay_auth = \"none\"\n\
          [tenant]\nsource = \"header\"\nheader = \"x-tenant\"\n\
          [[upstream]]\nname = \"orders\"\nurl = \"{upstream}\"\n"
     );
-    for name in ["orders", "refunds"] {
+    for name in OPERATIONS {
+        let replay_for = replay_for(&format!("{name}.create")).as_secs();
         text += &format!(
             "[[operation]]\nname = \"{name}.create\"\nmethod = \"POST\"\npath = \"/{name}\"\n\
              lease = \"{lease}s\"\nreplay_for = \"{replay_for}s\"\non_lost = \"{on_lost}\"\n"

@@ -13,7 +13,9 @@ use semel::{Engine, Policy, store::capability::SweepBudget};
 use semel_gateway::{config::StoreUrl, stores};
 use semel_http::{Operation, Operations, SemelLayer, tenant::trusted_header};
 
-use super::{LEASE, REPLAY_FOR, Store, address, keeps_every_rule, plan_of, service::command};
+use super::{
+    LEASE, OPERATIONS, Store, address, keeps_every_rule, plan_of, replay_for, service::command,
+};
 use crate::api::unprotected_api;
 
 /// Returns the routes of the orders, which look at no key, behind the layer.
@@ -23,11 +25,12 @@ pub(super) async fn router(store: &str, file: PathBuf) -> Router {
     let engine = Engine::builder(opened.store).build();
     engine.sweep_with(opened.sweep, Duration::from_secs(1), SweepBudget { records: 500 });
     let operation = |name: &str| {
-        let policy = Policy { lease: LEASE, replay_for: REPLAY_FOR, ..Policy::default() };
-        let operation = Operation::new(format!("{name}.create")).unwrap().policy(policy);
-        operation.on(Method::POST, format!("/{name}"))
+        let operation = Operation::new(format!("{name}.create")).unwrap();
+        let replay_for = replay_for(operation.name().as_str());
+        let policy = Policy { lease: LEASE, replay_for, ..Policy::default() };
+        operation.policy(policy).on(Method::POST, format!("/{name}"))
     };
-    let operations = Operations::new([operation("orders"), operation("refunds")]).unwrap();
+    let operations = Operations::new(OPERATIONS.map(operation)).unwrap();
     let layer = SemelLayer::builder(engine, operations)
         .tenant(trusted_header(HeaderName::from_static("x-tenant")))
         .replay_auth_none()

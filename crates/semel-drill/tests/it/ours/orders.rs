@@ -13,7 +13,7 @@ use axum::{
 use serde_json::{Value, json};
 use tokio_postgres::{Client, Error, NoTls, Row, Transaction};
 
-use super::REPLAY_FOR;
+use super::replay_for;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS made (
     id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, intent text NOT NULL, amount text NOT NULL)";
@@ -48,6 +48,7 @@ pub(super) async fn router(url: &str, form: Form) -> Router {
     Router::new()
         .route("/orders", post(order))
         .route("/refunds", post(refund))
+        .route("/tips", post(tip))
         .route("/orders/{id}", put(change).delete(delete))
         .route("/effects/{intent}", get(effects))
         .with_state(shop)
@@ -92,6 +93,10 @@ async fn order(State(shop): State<Shop>, headers: HeaderMap, body: Bytes) -> Res
 
 async fn refund(State(shop): State<Shop>, headers: HeaderMap, body: Bytes) -> Response {
     act(&shop, "refunds.create", &headers, &body).await
+}
+
+async fn tip(State(shop): State<Shop>, headers: HeaderMap, body: Bytes) -> Response {
+    act(&shop, "tips.create", &headers, &body).await
 }
 
 /// One request: its operation and tenant, the key or the permit that came with it, and its content.
@@ -178,7 +183,7 @@ async fn made(
 ) -> Result<Response, Error> {
     let Asked { tenant, operation, content, .. } = asked;
     let command: Value = serde_json::from_slice(content).unwrap();
-    let replay_for = format!("{} s", REPLAY_FOR.as_secs());
+    let replay_for = format!("{} s", replay_for(operation).as_secs());
     // The work that is under way when the client or the process goes.
     tokio::time::sleep(Duration::from_millis(command["pause_ms"].as_u64().unwrap_or(3))).await;
     if command["amount"].as_i64().is_some_and(|amount| amount < 0) {

@@ -190,11 +190,14 @@ fn faults(seen: &Seen<'_>, replays: &Replays) -> Faults {
     let mut faults = Faults::default();
     for broken in history.check(promise, replayed) {
         let kind = match &broken {
-            Broken::Differs { .. } => &mut faults.differs,
+            Broken::Again(_) | Broken::TwoHolders(_) | Broken::Twice { .. } => &mut faults.double,
+            Broken::Differs { .. }
+            | Broken::Invented { .. }
+            | Broken::OtherContent(_)
+            | Broken::Untrue { .. } => &mut faults.differs,
             Broken::Lost(_) => &mut faults.lost,
             Broken::NotReplayed { .. } => &mut faults.not_replayed,
-            Broken::Twice { .. } => &mut faults.double,
-            Broken::Undone(_) => &mut faults.undone,
+            Broken::Stuck(_) | Broken::Undone(_) => &mut faults.undone,
         };
         kind.push(excerpt(broken.to_string()));
     }

@@ -102,6 +102,11 @@ impl Gateway {
         ended.map(drop).map_err(|error| StackError::Stuck(error.to_string()))
     }
 
+    /// Stops it in the middle of what it does, and waits until it stands still.
+    pub(super) fn freeze(&self) {
+        self.process.iter().for_each(Process::freeze);
+    }
+
     /// Sends a signal, such as `STOP`.
     pub(super) fn signal(&self, name: &str) {
         self.process.iter().for_each(|process| process.signal(name));

@@ -77,6 +77,10 @@ impl Disk {
 
     /// Cuts the power: nothing more is read or written, and what was not flushed is lost.
     ///
+    /// Whoever works on the disk must have been frozen before, since the power of a machine goes for its
+    /// processes too: a flush that meets the shutdown half-way can return as if it had been done
+    /// (seen with Linux 6.18), and who lives on would tell somebody.
+    ///
     /// # Panics
     ///
     /// Panics if the file system cannot be shut down.

@@ -1,7 +1,7 @@
 //! Child processes that cannot outlive the test.
 
 use std::{
-    fmt, io,
+    fmt, fs, io,
     net::SocketAddr,
     os::unix::process::CommandExt,
     path::Path,
@@ -12,6 +12,8 @@ use std::{
 };
 
 use tokio::{net::TcpStream, time::Instant};
+
+use super::patience::until;
 
 /// How often a condition is looked at that nothing tells of.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -89,6 +91,17 @@ impl Process {
         send(name, [format!("-{}", self.id())]);
     }
 
+    /// Freezes the whole group, and waits until no thread of the process can go on: one that is in the
+    /// kernel stops there. It says nothing more to anybody until it is sent `CONT`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does not stop.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+        assert!(until(|| is_frozen(self.id())), "process {} does not stop", self.id());
+    }
+
     /// Kills the whole group as a power cut does, and waits until the process is gone.
     pub fn kill(&mut self) {
         if self.ended().is_none() {
@@ -148,6 +161,18 @@ pub(super) fn send(signal: &str, targets: impl IntoIterator<Item = String>) {
     drop(kill.output().expect("a signal can be sent"));
 }
 
+/// Says whether no thread of a process runs: each was stopped, or waits in the kernel for a disk and is
+/// stopped before it comes back.
+pub(super) fn is_frozen(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let mut stats =
+        threads.flatten().filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    stats.all(|stat| {
+        let state = stat.rsplit(") ").next().unwrap_or_default();
+        state.starts_with(['T', 't', 'D', 'Z', 'X'])
+    })
+}
+
 /// Starts a process in a group of its own.
 ///
 /// The kernel ends a process with the *thread* that started it, and a test's thread may end long
@@ -183,7 +208,7 @@ impl Drop for Process {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{BufRead, BufReader},
+        io::{BufRead, BufReader, Write},
         process::Stdio,
     };
 
@@ -221,6 +246,26 @@ mod tests {
         drop(process);
         until_gone(&child).await;
         until_gone(&grandchild).await;
+    }
+
+    #[test]
+    fn a_frozen_process_says_nothing_until_it_may_go_on() {
+        let mut process = Process::start("/bin/cat", |command| {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        });
+        let (mut input, output) = process.pipes();
+        let mut lines = BufReader::new(output).lines();
+        let mut echo = |word: &str| {
+            input.write_all(word.as_bytes()).unwrap();
+        };
+        echo("before\n");
+        assert_eq!(lines.next().unwrap().unwrap(), "before");
+        process.freeze();
+        assert!(is_frozen(process.id()));
+        echo("after\n");
+        assert!(is_frozen(process.id()));
+        process.signal("CONT");
+        assert_eq!(lines.next().unwrap().unwrap(), "after");
     }
 
     #[test]

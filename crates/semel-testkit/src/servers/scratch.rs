@@ -102,7 +102,7 @@ impl Scratch {
 
     /// Stops whatever runs in the folder, in the middle of what it does.
     pub(super) fn stop_all(&self) {
-        self.signal_until("STOP", |pid| !is_stopped(pid));
+        self.signal_until("STOP", |pid| !process::is_frozen(pid));
     }
 
     /// Lets go on what was stopped.

@@ -105,8 +105,11 @@ async fn power(
 ) -> Result<(), StackError> {
     let Some(disk) = &mut file.disk else { return Ok(()) };
     let event = chaos.log.begin(Trouble::Power, None);
-    // The disk first: what dies then has no time to tidy up.
-    tokio::task::block_in_place(|| disk.cut());
+    // All at once: nobody has time to tidy up, or to tell of a flush that met the cut half-way.
+    tokio::task::block_in_place(|| {
+        gateways.iter().for_each(Gateway::freeze);
+        disk.cut();
+    });
     gateways.iter_mut().for_each(Gateway::kill);
     tokio::task::block_in_place(|| disk.back());
     hand.wait(0, 200).await;

@@ -268,6 +268,7 @@ impl Postgres {
     /// Panics if it has no disk of its own, by [`Builder::disk`].
     pub async fn cut_power(&mut self) {
         let mut disk = self.disk.take().expect("the server has a disk of its own");
+        self.pause();
         disk.cut();
         self.kill();
         self.disk = Some(

@@ -51,6 +51,10 @@ pub(super) struct StackArgs {
     /// Nothing is made to go wrong
     #[arg(long, conflicts_with = "trouble")]
     no_trouble: bool,
+    /// Commits do not wait for the standby, which lags: a failover loses what was acknowledged, and
+    /// the drill finds it
+    #[arg(long)]
+    lagging_standby: bool,
     /// How long each of the three hands that make trouble pauses, on average
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = span)]
     every: Duration,
@@ -116,6 +120,7 @@ impl StackArgs {
             clients: self.clients,
             seed,
             trouble,
+            lagging_standby: self.lagging_standby,
             every: self.every,
             lease: self.lease,
             folder: self.folder,

@@ -114,6 +114,8 @@ impl Operator {
         ledger: &Ledger,
     ) -> Result<Resolved, StackError> {
         let mut resolved = Resolved::default();
+        // All were lost before now: whoever still sends has ended by then.
+        let deadline = Instant::now() + self.patience;
         for (at, record) in unknown.iter().enumerate() {
             let Some(number) = intent::number(record.id.key.as_str()) else { continue };
             let page = ledger.page(number);
@@ -122,8 +124,8 @@ impl Operator {
                 None => resolved.not_done += 1,
             }
             let said = match at < BY_COMMAND {
-                true => self.by_command(number, &page).await?,
-                false => self.by_call(record, &page).await?,
+                true => self.by_command(number, &page, deadline).await?,
+                false => self.by_call(record, &page, deadline).await?,
             };
             match said {
                 Ok(forced) => resolved.forced += u64::from(forced),
@@ -140,8 +142,8 @@ impl Operator {
         &self,
         number: u64,
         page: &Page,
+        deadline: Instant,
     ) -> Result<Result<bool, String>, StackError> {
-        let deadline = Instant::now() + self.patience;
         loop {
             let force = page.done.is_none() && Instant::now() > deadline;
             let output = self.command(number, page, force).output().await?;
@@ -176,6 +178,7 @@ impl Operator {
         &self,
         record: &Record,
         page: &Page,
+        deadline: Instant,
     ) -> Result<Result<bool, String>, StackError> {
         let seen = Seen { record: record.clone(), now: self.records.now().await? };
         let verdict = match &page.done {
@@ -186,7 +189,6 @@ impl Operator {
             None => Verdict::NotDone { new_incarnation: false },
         };
         let id = self.records.new_id();
-        let deadline = Instant::now() + self.patience;
         loop {
             let force = Instant::now() > deadline;
             let actor = Actor { name: NAME.into(), note: NOTE.into() };

@@ -5,10 +5,11 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use semel_gateway::{config::StoreUrl, settings::StoreSettings};
-use semel_testkit::servers::{Disk, Postgres, TcpProxy};
+use semel_testkit::servers::{Disk, Postgres, TcpProxy, Towards};
 
 use super::{
     StackError,
@@ -19,6 +20,8 @@ use super::{
 
 /// Room for the records of a long run.
 const DISK_MIB: u32 = 2_048;
+/// How far a standby is behind that nobody waits for.
+const LAG: Duration = Duration::from_millis(300);
 const STANDBY: &str = "standby";
 
 /// A way of one gateway to what is behind it.
@@ -62,6 +65,9 @@ impl FilePlace {
 pub(super) struct ServerPlace {
     pub(super) primary: Postgres,
     standby: Option<Postgres>,
+    /// The slow way of a standby that nobody waits for.
+    lag: Option<TcpProxy>,
+    is_lagging: bool,
     lines: Vec<Line>,
     pub(super) skew: Option<Skew>,
 }
@@ -80,7 +86,9 @@ impl ServerPlace {
             built = built.disk(DISK_MIB);
         }
         let primary = built.start().await;
-        let mut place = Self { primary, standby: None, lines: Vec::new(), skew };
+        let is_lagging = settings.lagging_standby;
+        let mut place =
+            Self { primary, standby: None, lag: None, is_lagging, lines: Vec::new(), skew };
         for gateway in 0..settings.gateways {
             place.lines.push(Line::to(gateway, place.primary.address()).await);
         }
@@ -90,8 +98,15 @@ impl ServerPlace {
         Ok(place)
     }
 
-    /// Starts a standby that every commit waits for.
+    /// Starts a standby that every commit waits for, or one that lags behind.
     async fn stand_by(&mut self) {
+        if self.is_lagging {
+            let slow = TcpProxy::start(self.primary.address()).await;
+            slow.delay(Towards::Client, LAG);
+            self.standby = Some(self.primary.standby_through(STANDBY, slow.address()).await);
+            self.lag = Some(slow);
+            return;
+        }
         let standby = self.primary.standby(STANDBY).await;
         self.primary.commits_wait_for(STANDBY).await;
         self.standby = Some(standby);

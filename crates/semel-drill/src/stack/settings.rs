@@ -83,6 +83,9 @@ pub struct Settings {
     pub seed: u64,
     /// What is made to go wrong.
     pub trouble: Vec<Trouble>,
+    /// Whether commits do not wait for the standby, which lags behind: a failover then loses what was
+    /// acknowledged, so that the verdict can be seen to fail.
+    pub lagging_standby: bool,
     /// How long each hand pauses between two troubles, on average.
     pub every: Duration,
     /// The lease of the operations.
@@ -123,6 +126,9 @@ impl Settings {
             return Err(
                 "a standby has no disk of its own: drill failover and power apart".to_owned()
             );
+        }
+        if self.lagging_standby && !self.has(Trouble::Failover) {
+            return Err("a standby is there only with the trouble failover".to_owned());
         }
         if self.has(Trouble::Skew) {
             super::skew::library()?;

@@ -27,6 +27,7 @@ fn settings(store: Store, seconds: u64) -> Settings {
         clients: 24,
         seed: SeededEntropy::printed().seed(),
         trouble: vec![Trouble::Cut, Trouble::Delay, Trouble::Kill, Trouble::Restart, Trouble::Stop],
+        lagging_standby: false,
         every: Duration::from_millis(700),
         lease: Duration::from_secs(2),
         folder: None,
@@ -82,6 +83,23 @@ async fn rerun_over_a_naive_upstream_is_found_to_act_twice() {
     assert!(report.junit().contains("<failure"), "{}", report.junit());
 }
 
+/// The verdict can fail: what a failover to a standby that lags has lost is found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_lagging_standby_has_lost_is_found() {
+    let trouble = vec![Trouble::Failover];
+    let settings = Settings { trouble, lagging_standby: true, ..settings(Store::Postgres, 6) };
+    let report = drilled(&settings).await;
+    let figures = &report.figures;
+    assert!(figures.differs + figures.double > 0 && !report.is_good(), "{}", report.table());
+}
+
+/// A failover to a standby that every commit waited for loses nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failover_loses_nothing_that_was_acknowledged() {
+    let trouble = vec![Trouble::Failover, Trouble::Kill];
+    check(&Settings { trouble, ..settings(Store::Postgres, 8) }).await;
+}
+
 /// Without trouble nothing is unknown: what is unknown under trouble is the trouble's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_trouble_nothing_is_unknown() {
@@ -126,6 +144,7 @@ fn what_cannot_be_had_is_refused_in_one_sentence() {
     for (arguments, says) in [
         (&["--store=sqlite", "--trouble=failover"][..], "only PostgreSQL fails over"),
         (&["--store=postgres", "--trouble=failover,power"], "drill failover and power apart"),
+        (&["--store=postgres", "--lagging-standby"], "only with the trouble failover"),
         (&["--store=sqlite", "--gateways=0"], "1 to 16 gateways"),
         (&["--store=sqlite", "--clients=0"], "without clients"),
         (&["--store=sqlite", "--every=0s"], "write 500ms, 30s or 5m"),

@@ -105,6 +105,20 @@ pub enum Decision {
     Yours,
 }
 
+/// Says whether a holder must find out first whether the effect happened: an earlier holder was lost, or
+/// may have been. Without a `grant` the answer that said how the claim was granted was lost.
+///
+/// Under [`OnLost::Reconcile`] whoever takes over is told to ask. If it gives the intent back without
+/// having asked, the question is still open: so the next one asks too.
+#[must_use]
+pub const fn asks_first(grant: Option<Grant>, on_lost: OnLost) -> bool {
+    match grant {
+        Some(Grant::Fresh) => false,
+        Some(Grant::TakenOver { ask_first }) => ask_first,
+        Some(Grant::Reopened) | None => matches!(on_lost, OnLost::Reconcile),
+    }
+}
+
 /// Decides what a claim meets.
 #[must_use]
 pub fn claim(seen: Option<&Record>, ask: &Ask, now: Timestamp) -> Decision {

@@ -19,7 +19,7 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
-pub use claim::{Ask, Compare, Decision, Grant, OnLost, claim, grant, lose, rewind};
+pub use claim::{Ask, Compare, Decision, Grant, OnLost, asks_first, claim, grant, lose, rewind};
 pub use resolve::{Resolution, ResolveAsk, ResolveDecision, Verdict, resolve};
 pub use settle::{Finish, FinishKind, ReleaseAsk, Settle, complete, release, renew};
 pub use sweep::{Sweep, due_at, sweep, sweepable};

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Engine, heartbeat::Beat};
 use crate::{
     clock::Monotonic,
-    decide::{FinishKind, Grant, OnLost},
+    decide::{self, FinishKind, Grant},
     error::Error,
     outcome::Outcome,
     policy::Policy,
@@ -62,17 +62,11 @@ impl Holder {
     }
 
     /// Says whether an earlier holder was lost, or may have been, so that its effect must be asked for
-    /// first.
+    /// first. What it sent last may still be on its way: that nothing happened is known once
+    /// `policy.settle_for` has passed since this claim.
     #[must_use]
     pub fn ask_first(&self) -> bool {
-        match self.grant {
-            Some(Grant::TakenOver { ask_first }) => ask_first,
-            Some(Grant::Fresh) => false,
-            // Whoever took over may have given it back without having asked.
-            Some(Grant::Reopened) => self.policy.on_lost == OnLost::Reconcile,
-            // The answer that said how the claim was granted was lost.
-            None => self.policy.on_lost == OnLost::Reconcile,
-        }
+        decide::asks_first(self.grant, self.policy.on_lost)
     }
 
     /// Says how the claim was granted; `None` if the answer that said so was lost.

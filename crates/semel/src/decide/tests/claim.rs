@@ -5,7 +5,9 @@ use std::{fmt::Write, time::Duration};
 use super::{LEASE, NOW, OTHER, OWN, before, by_plan, golden, id, record};
 use crate::{
     clock::Timestamp,
-    decide::{Ask, Compare, Decision, Grant, OnLost, Refusal, claim, grant, lose, rewind},
+    decide::{
+        Ask, Compare, Decision, Grant, OnLost, Refusal, asks_first, claim, grant, lose, rewind,
+    },
     record::{Fence, Lease, Record, State},
 };
 
@@ -265,6 +267,24 @@ fn a_refusal_tells_what_the_record_knows() {
     let told =
         Refusal::Forgotten { settled_at: forgotten.settled_at, pointer: forgotten.pointer.clone() };
     assert_eq!(claim(Some(&forgotten), &ask, NOW), Decision::Refuse(told));
+}
+
+#[test]
+fn under_reconcile_alone_and_after_any_run_a_holder_asks_first() {
+    let over = |ask_first| Some(Grant::TakenOver { ask_first });
+    for (grant, on_lost, asks) in [
+        (Some(Grant::Fresh), OnLost::Reconcile, false),
+        (Some(Grant::Reopened), OnLost::Reconcile, true),
+        (Some(Grant::Reopened), OnLost::Rerun, false),
+        (Some(Grant::Reopened), OnLost::Hold, false),
+        (over(true), OnLost::Reconcile, true),
+        (over(false), OnLost::Rerun, false),
+        (None, OnLost::Reconcile, true),
+        (None, OnLost::Rerun, false),
+        (None, OnLost::Hold, false),
+    ] {
+        assert_eq!(asks_first(grant, on_lost), asks, "{grant:?} under {on_lost:?}");
+    }
 }
 
 #[test]

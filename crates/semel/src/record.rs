@@ -224,6 +224,8 @@ impl Record {
             _ if now >= self.remember_until => Phase::Absent,
             State::Open => Phase::Stored(State::Open),
             State::Done | State::Failed if now >= self.replay_until => Phase::Forgotten,
+            // What was dropped stays so, also where a promoted standby's clock is behind.
+            State::Done | State::Failed if self.outcome.is_none() => Phase::Forgotten,
             State::Done | State::Failed => Phase::Stored(self.state),
         }
     }

@@ -269,6 +269,15 @@ fn a_refusal_tells_what_the_record_knows() {
     assert_eq!(claim(Some(&forgotten), &ask, NOW), Decision::Refuse(told));
 }
 
+/// A promoted standby's clock may be behind what the sweep has judged by.
+#[test]
+fn an_outcome_that_was_dropped_stays_forgotten_when_the_clock_falls_back() {
+    let swept = Record { outcome: None, ..seen("done").unwrap() };
+    assert!(swept.replay_until > NOW);
+    let ask = asked("other", "same", POLICIES[0], false);
+    assert!(matches!(claim(Some(&swept), &ask, NOW), Decision::Refuse(Refusal::Forgotten { .. })));
+}
+
 #[test]
 fn under_reconcile_alone_and_after_any_run_a_holder_asks_first() {
     let over = |ask_first| Some(Grant::TakenOver { ask_first });

@@ -1,10 +1,9 @@
-//! The decision as a table, and as a model.
+//! The decision as a table.
 //!
 //! The tables state every answer once more, in words of their own, and never ask the functions that
 //! they check. Their text lies in `tests/testdata/`, to be read by people.
 
 mod claim;
-mod model;
 mod resolve;
 mod settle;
 

@@ -3,6 +3,7 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    process::Stdio,
     time::Duration,
 };
 
@@ -14,7 +15,7 @@ use semel_drill::{
 use semel_testkit::servers::{Process, free_port};
 
 use crate::{
-    api::{Api, Fault, plan},
+    api::{Api, Fault, PLAN, plan},
     faults::{drilled, rules, told},
 };
 
@@ -99,4 +100,23 @@ async fn an_api_that_cannot_be_started_is_told_once() {
     assert_eq!(rules(&verdicts, |ended| matches!(ended, Ended::Failed(_))), ["control"]);
     let others = rules(&verdicts, |ended| matches!(ended, Ended::NotTried(_)));
     assert_eq!(others, ["replay", "race"]);
+}
+
+#[tokio::test]
+async fn a_drill_that_is_ended_leaves_no_process_of_the_api() {
+    let (folder, address) = (tempfile::tempdir().unwrap(), address());
+    let start = command(address, "none", &folder.path().join("state.json"));
+    let file = folder.path().join("plan.toml");
+    let process = format!("[process]\nstart = {start:?}\nready = \"/effects/none\"\n");
+    // The storm goes on until it is ended.
+    std::fs::write(&file, PLAN.replace("storm = 12", "storm = 5000") + &process).unwrap();
+    let (plan, target) = (file.to_str().unwrap(), format!("http://{address}"));
+    let arguments = ["http", "--plan", plan, "--target", &target, "--only", "storm"];
+    let mut drill = Process::start(env!("CARGO_BIN_EXE_semel-drill"), |process| {
+        process.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    });
+    drill.until_it_listens(address, Duration::from_secs(20)).await.unwrap();
+    drill.signal("TERM");
+    assert_eq!(drill.until_ended(Duration::from_secs(20)).await.unwrap().code(), Some(3));
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
 }

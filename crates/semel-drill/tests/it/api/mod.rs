@@ -7,5 +7,5 @@ mod shop;
 
 pub(crate) use self::{
     fault::Fault,
-    serve::{Api, plan, short_lived_plan, unprotected_api},
+    serve::{Api, PLAN, plan, short_lived_plan, unprotected_api},
 };

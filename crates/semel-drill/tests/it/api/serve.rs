@@ -26,7 +26,7 @@ use super::{
 };
 
 /// The plan that tries everything there is.
-const PLAN: &str = r#"
+pub(crate) const PLAN: &str = r#"
 name = "orders"
 contract = "semel"
 [request]

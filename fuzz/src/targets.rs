@@ -7,6 +7,7 @@ mod client;
 mod codec;
 mod command_line;
 mod config;
+mod drill_plan;
 mod file;
 mod forms;
 mod headers;
@@ -32,4 +33,4 @@ macro_rules! targets {
     };
 }
 
-targets! { answers, bodies, canonicaliser, client, codec, command_line, config, file, forms, headers, key, permit, pointers, routes, rows, secrets, spans, status, stores, upstream }
+targets! { answers, bodies, canonicaliser, client, codec, command_line, config, drill_plan, file, forms, headers, key, permit, pointers, routes, rows, secrets, spans, status, stores, upstream }

@@ -2,6 +2,12 @@
 
 use std::{error::Error, fmt, ops::Range};
 
+/// The longest sentence that is told, in characters.
+const MESSAGE_CHARS_MAX: usize = 400;
+
+/// The longest word that a known name is looked for, in bytes.
+const WORD_BYTES_MAX: usize = 100;
+
 /// One problem.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
@@ -67,16 +73,31 @@ impl Found {
         let before = text.get(..self.span.start).unwrap_or(text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         Problem {
-            setting: self.setting,
-            message: self.message,
+            setting: one_line(&self.setting),
+            message: one_line(&self.message),
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
         }
     }
 }
 
+/// Writes what may name somebody's keys as one line that is not too long.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for c in text.chars().take(MESSAGE_CHARS_MAX) {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    if text.chars().nth(MESSAGE_CHARS_MAX).is_some() {
+        line.push('…');
+    }
+    line
+}
+
 /// Returns the known name that `word` was probably meant to be.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > WORD_BYTES_MAX {
+        return None;
+    }
     let likely = known.into_iter().map(|name| (strsim::jaro_winkler(word, name), name));
     let best = likely.max_by(|a, b| a.0.total_cmp(&b.0));
     best.filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| name)

@@ -14,6 +14,9 @@ use super::{
     template,
 };
 
+/// The most problems that are told at once: nobody reads more, and each is looked up in the text.
+const TOLD_MAX: usize = 100;
+
 /// Where the values of `{{env:NAME}}` come from.
 pub(super) type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -92,6 +95,7 @@ impl<'a> Reading<'a> {
             _ => {
                 let mut found = self.found;
                 found.sort_by_key(|found| found.span.start);
+                found.truncate(TOLD_MAX);
                 let problems = found.into_iter().map(|found| found.placed(text)).collect();
                 Err(PlanError { plan: "plan".to_owned(), problems })
             }

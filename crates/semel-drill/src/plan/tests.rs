@@ -224,6 +224,15 @@ fn a_plan_that_is_nowhere_is_told_with_the_nearest_name() {
     assert!(says.starts_with("strip: it cannot be read ("), "{says}");
 }
 
+#[test]
+fn what_somebody_names_a_key_makes_no_second_line_and_no_flood() {
+    let told = problems(&format!("\"a\\nb\" = 1\n\"{}\" = 1\n{GOOD}", "x".repeat(100_000)));
+    assert_eq!(told[0], "1:1 there is no setting `a\\nb`");
+    assert!(told[1].ends_with("xxx…") && told[1].chars().count() < 450, "{}", told[1]);
+    let many: String = (0..100_000).map(|n| format!("k{n} = 1\n")).collect();
+    assert_eq!(problems(&(many + GOOD)).len(), 100);
+}
+
 /// Whatever is cut out of a plan, it is read, or refused at a place that it has.
 #[test]
 fn a_damaged_plan_is_read_or_refused_at_a_place() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{process::Process, target::Target};
+use super::{memory::Memory, process::Process, target::Target};
 use crate::{
     effects::Effects,
     plan::{Expected, Late, Plan},
@@ -23,6 +23,7 @@ pub struct Drill {
     pub seed: u64,
     /// The API's process, where the plan starts it.
     process: Option<Process>,
+    pub(super) memory: Memory,
 }
 
 impl Drill {
@@ -31,7 +32,7 @@ impl Drill {
     pub fn new(plan: Plan, target: Target, effects: Effects, seed: u64) -> Self {
         let expected = plan.expected();
         let process = plan.process.as_ref().map(|spec| Process::new(spec, &target));
-        Self { plan, expected, target, effects, seed, process }
+        Self { plan, expected, target, effects, seed, process, memory: Memory::default() }
     }
 
     /// How long one answer may take.

@@ -8,6 +8,7 @@ mod compare;
 mod connection;
 mod drill;
 mod judge;
+mod memory;
 mod process;
 mod reform;
 mod run;

@@ -74,7 +74,11 @@ async fn tried(drill: &Drill, scenario: &dyn Scenario, at: usize) -> Verdict {
     let trial = Trial::new(drill, seed);
     let bound = longest(drill);
     let ended = tokio::time::timeout(bound, scenario.run(&trial)).await;
-    let (effects, exchanges) = trial.into_evidence();
+    let (kept, exchanges) = trial.into_evidence();
+    let effects = kept.counts.iter().map(|(names, count)| (names.intent.clone(), *count)).collect();
+    if matches!(ended, Ok(Ok(_))) {
+        drill.memory.keep(kept);
+    }
     let (ended, seen) = match ended {
         Ok(Ok(seen)) => (Ended::Kept, seen),
         Ok(Err(ended)) => (ended, String::new()),

@@ -57,10 +57,16 @@ impl Target {
         if authority.as_str().contains('@') || authority.host().is_empty() {
             return Err(no_url());
         }
+        // What is no port must not be taken for the scheme's own: a drill acts on whoever answers.
+        let port = match authority.port() {
+            Some(_) => authority.port_u16().filter(|port| *port > 0).ok_or_else(no_url)?,
+            None if authority.as_str().ends_with(authority.host()) => default_port,
+            None => return Err(no_url()),
+        };
         Ok(Self {
             url: url.trim_end_matches('/').to_owned(),
             host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(default_port),
+            port,
             authority: authority.as_str().to_owned(),
             base: uri.path().trim_end_matches('/').to_owned(),
             tls,
@@ -133,7 +139,17 @@ mod tests {
 
     #[test]
     fn what_is_no_url_of_a_server_is_refused() {
-        for text in ["", "api.example", "ftp://api.example", "http://", "http://a@b", "http:///x"] {
+        for text in [
+            "",
+            "api.example",
+            "ftp://api.example",
+            "http://",
+            "http://a@b",
+            "http:///x",
+            "http://a:99999",
+            "http://a:0",
+            "http://a:",
+        ] {
             assert!(Target::parse(text, None).is_err(), "{text}");
         }
     }

@@ -14,6 +14,7 @@ use super::{
     drill::Drill,
     exchange::{Answer, Exchange, Got, How, Request},
     judge::{Judged, judge, judge_other},
+    memory::{Kept, Told},
     words::{effects, listed, shown},
 };
 use crate::{
@@ -43,11 +44,12 @@ pub struct Trial<'d> {
 struct Seen {
     chance: Chance,
     exchanges: Vec<Exchange>,
-    effects: Vec<(String, u64)>,
+    kept: Kept,
 }
 
-/// What a scenario has seen: the effects by intent, and the exchanges in the order of their sending.
-pub(super) type Evidence = (Vec<(String, u64)>, Vec<Exchange>);
+/// What a scenario has seen: the effects by intent and what was told, and the exchanges in the order of
+/// their sending.
+pub(super) type Evidence = (Kept, Vec<Exchange>);
 
 /// Ends a scenario: the rule is broken.
 pub(super) fn broken<T>(why: impl Into<String>) -> Tried<T> {
@@ -61,7 +63,7 @@ pub(super) fn failed<T>(why: impl Into<String>) -> Tried<T> {
 
 impl<'d> Trial<'d> {
     pub(super) fn new(drill: &'d Drill, seed: u64) -> Self {
-        let seen = Seen { chance: Chance::new(seed), exchanges: Vec::new(), effects: Vec::new() };
+        let seen = Seen { chance: Chance::new(seed), exchanges: Vec::new(), kept: Kept::default() };
         Self { drill, started: Instant::now(), seen: Mutex::new(seen) }
     }
 
@@ -69,7 +71,7 @@ impl<'d> Trial<'d> {
         let seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut exchanges = seen.exchanges;
         exchanges.sort_by_key(|exchange| exchange.sent_at);
-        (seen.effects, exchanges)
+        (seen.kept, exchanges)
     }
 
     /// Makes a chance of its own, which follows from the seed of the drill.
@@ -277,6 +279,13 @@ impl<'d> Trial<'d> {
         }
     }
 
+    /// Remembers a first answer until the end of the drill.
+    pub(super) fn remember(&self, names: &Names, request: &Request, answer: &Answer) {
+        let at = Instant::now();
+        let (names, request, answer) = (names.clone(), request.clone(), answer.clone());
+        self.seen().kept.told.push(Told { at, names, request, answer });
+    }
+
     /// Counts an intent's effects when nothing of it can be under way any more.
     pub(super) async fn count(&self, names: &Names) -> Tried<u64> {
         let counted = self.drill.effects.count_settled(names).await;
@@ -301,9 +310,9 @@ impl<'d> Trial<'d> {
             Err(error) => return failed(error.to_string()),
         };
         let mut seen = self.seen();
-        match seen.effects.iter_mut().find(|(intent, _)| *intent == names.intent) {
+        match seen.kept.counts.iter_mut().find(|(known, _)| known.intent == names.intent) {
             Some((_, known)) => *known = count,
-            None => seen.effects.push((names.intent.clone(), count)),
+            None => seen.kept.counts.push((names.clone(), count)),
         }
         drop(seen);
         Ok(count)

@@ -52,7 +52,7 @@ async fn an_api_that_keeps_its_keys_well_keeps_every_rule() {
     let kept = rules(&verdicts, |ended| *ended == Ended::Kept);
     let not_tried = rules(&verdicts, |ended| matches!(ended, Ended::NotTried(_)));
     let left_out = vec!["late", "crash", "restart"];
-    assert_eq!((kept.len(), not_tried), (17, left_out), "{}", told(&verdicts));
+    assert_eq!((kept.len(), not_tried), (18, left_out), "{}", told(&verdicts));
     assert!(verdicts.iter().filter(|one| one.ended == Ended::Kept).all(|one| {
         !one.seen.is_empty() && !one.exchanges.is_empty() && !one.effects.is_empty()
     }));
@@ -65,7 +65,7 @@ async fn one_status_for_every_refusal_is_no_fault_where_it_is_documented() {
     plan.answers.mismatch = Some(vec![409]);
     let verdicts = drilled(plan, &api.url(), &[]).await;
     let kept = rules(&verdicts, |ended| *ended == Ended::Kept);
-    assert_eq!(kept.len(), 17, "{}", told(&verdicts));
+    assert_eq!(kept.len(), 18, "{}", told(&verdicts));
 }
 
 #[tokio::test]
@@ -93,6 +93,7 @@ async fn an_api_that_ignores_keys_breaks_all_that_a_key_is_for() {
         "after-delete",
         "odd-keys",
         "missing-key",
+        "lasting",
     ];
     break_only(&[(Fault::IgnoresKeys, &red)]).await;
 }
@@ -149,6 +150,7 @@ async fn a_fault_of_a_replay_is_told_by_its_rules() {
         "after-change",
         "after-delete",
         "odd-keys",
+        "lasting",
     ];
     break_only(&[
         (Fault::PrettyReplays, &compared),

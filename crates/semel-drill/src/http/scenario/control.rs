@@ -34,7 +34,9 @@ impl Scenario for Control {
             return failed(format!("a fresh intent is counted {before} times before it was asked"));
         }
         for (what, names) in [("the first intent", &one), ("the second intent", &other)] {
-            trial.first(what, &trial.command(names)).await?;
+            let request = trial.command(names);
+            let answer = trial.first(what, &request).await?;
+            trial.remember(names, &request, &answer);
             let count = trial.count_up_to(names, 1).await?;
             if count != 1 {
                 return failed(format!(

@@ -14,11 +14,15 @@ use crate::{
         trial::{Trial, Tried, broken, failed},
         words::{effects, shown},
     },
+    plan::Names,
     report::Ended,
 };
 
-/// Where in its run a slow request meets the crash, in tenths.
-const KILLED_AT: [u32; 3] = [2, 5, 8];
+/// Where in its run a slow request meets the crash, in hundredths: most APIs save the answer last.
+const KILLED_AT: [u32; 5] = [20, 50, 80, 90, 97];
+
+/// How often it is looked whether the effect is there.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 const MISSING: &str = "the plan has no `[process]`";
 
@@ -55,10 +59,14 @@ impl Scenario for Crash {
         };
         let takes = took(trial, slow).await?;
         let mut seen = Vec::new();
-        for tenths in KILLED_AT {
-            let at = takes * tenths / 10;
-            seen.push(at_work(trial, process, slow, at).await?);
+        for hundredths in KILLED_AT {
+            let at = takes * hundredths / 100;
+            let what = format!("after {} ms", at.as_millis());
+            seen.push(at_work(trial, process, slow, &what, When::After(at)).await?);
         }
+        // Between the effect and its answer lies what an API that saves the answer afterwards loses.
+        let what = "as soon as its effect was counted";
+        seen.push(at_work(trial, process, slow, what, When::Effect).await?);
         Ok(format!("replayed after a kill behind the answer; killed at work: {}", seen.join(", ")))
     }
 }
@@ -81,39 +89,67 @@ async fn after_the_answer(trial: &Trial<'_>, process: &Process) -> Tried<()> {
     replayed.map(drop)
 }
 
+/// When an API is killed.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    /// So long after it was asked.
+    After(Duration),
+    /// Once it has acted, and before it has answered.
+    Effect,
+}
+
 /// Kills the API while it works, and says what the retry came to.
-async fn at_work(trial: &Trial<'_>, process: &Process, slow: &str, at: Duration) -> Tried {
+async fn at_work(
+    trial: &Trial<'_>,
+    process: &Process,
+    slow: &str,
+    when: &str,
+    kill: When,
+) -> Tried {
     let names = trial.intent();
     let request = trial.command_with(&names, slow);
-    let millis = at.as_millis();
-    let what = format!("the slow request, killed after {millis} ms,");
-    let killed = async {
-        tokio::time::sleep(at).await;
-        process.kill().await;
-    };
-    tokio::join!(trial.send(&what, &request, How::Whole), killed);
+    let what = format!("the slow request, killed {when},");
+    match kill {
+        When::After(at) => {
+            let killed = async {
+                tokio::time::sleep(at).await;
+                process.kill().await;
+            };
+            tokio::join!(trial.send(&what, &request, How::Whole), killed);
+        }
+        When::Effect => {
+            tokio::select! {
+                // An API that shows nothing before its answer is killed right behind it.
+                _ = trial.send(&what, &request, How::Whole) => {}
+                () = has_acted(trial, &names) => {}
+            }
+            process.kill().await;
+        }
+    }
     process.start().await.map_err(Ended::Failed)?;
     let after = trial.until_definite("the retry after the kill", &request).await;
     let count = trial.count(&names).await?;
     if count > 1 {
-        return broken(format!(
-            "the retry after a kill at {millis} ms acted again: {}",
-            effects(count)
-        ));
+        return broken(format!("the retry after a kill {when} acted again: {}", effects(count)));
     }
     match after {
         Ok((Judged::Done(answer), _)) => {
-            trial.happened_once(&names, &format!("a kill at {millis} ms, and a retry")).await?;
+            trial.happened_once(&names, &format!("a kill {when}, and a retry")).await?;
             trial.replays("the second retry after the kill", &request, &answer).await?;
             trial.happened_once(&names, "the second retry after the kill").await?;
-            Ok(format!("done after {millis} ms"))
+            Ok(format!("done {when}"))
         }
-        Ok((Judged::Unknown, _)) => Ok(format!("unknown after {millis} ms, {}", effects(count))),
+        Ok((Judged::Unknown, _)) => Ok(format!("unknown {when}, {}", effects(count))),
         // Nobody acts twice, but nobody ever learns whether it was done.
-        Ok((_, got)) => {
-            broken(format!("the retry after a kill at {millis} ms got {}", shown(&got)))
-        }
+        Ok((_, got)) => broken(format!("the retry after a kill {when} got {}", shown(&got))),
         Err(ended) => Err(ended),
+    }
+}
+
+/// Waits until the effect of an intent can be counted.
+async fn has_acted(trial: &Trial<'_>, names: &Names) {
+    while trial.drill.effects.count(names).await.is_ok_and(|count| count == 0) {
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 

@@ -7,6 +7,7 @@ mod crash;
 mod elsewhere;
 mod failed_first;
 mod hang_up;
+mod lasting;
 mod late;
 mod lost_answer;
 mod missing_key;
@@ -73,6 +74,7 @@ pub fn all() -> &'static [&'static dyn Scenario] {
         &failed_first::FailedFirst,
         &crash::Crash,
         &crash::Restart,
+        &lasting::Lasting,
     ]
 }
 

@@ -106,8 +106,18 @@ fn pairs(trial: &Trial<'_>) -> Vec<(String, String, String)> {
     };
     let long =
         |end: char| format!("{tail}{}{end}", "k".repeat(documented.saturating_sub(tail.len())));
+    let fit = |length: usize, end: char| {
+        format!("{tail}{}{end}", "k".repeat(length.saturating_sub(tail.len() + 1)))
+    };
     let longer = |end: &str| format!("{tail}{}{end}", "k".repeat(1024));
-    vec![
+    // Where a column is shorter than what is documented, keys are cut to it.
+    let cut = [33, 37, 65, 129, documented].into_iter().filter(|length| *length <= documented);
+    let cut = cut.map(|length| {
+        let what = format!("keys of {length} characters that differ in the last one");
+        two(&what, fit(length, 'a'), fit(length, 'b'))
+    });
+    let mut pairs: Vec<_> = cut.collect();
+    pairs.extend([
         two("keys that differ after the longest documented length", long('a'), long('b')),
         two("keys of 1,000 characters that differ at their end", longer("a"), longer("b")),
         two("keys that differ in case", format!("Case-{tail}-X"), format!("case-{tail}-x")),
@@ -116,7 +126,8 @@ fn pairs(trial: &Trial<'_>) -> Vec<(String, String, String)> {
         two("a path and what it leads to", format!("x/../y-{tail}"), format!("y-{tail}")),
         two("keys with another colon", format!("a:b-{tail}"), format!("a-b:{tail}")),
         two("keys that differ in an underscore", format!("a_b-{tail}"), format!("axb-{tail}")),
-    ]
+    ]);
+    pairs
 }
 
 /// A key in the form that is documented, so that it is odd in nothing else.

@@ -30,6 +30,7 @@ impl Scenario for Replay {
         let names = trial.intent();
         let request = trial.command(&names);
         let first = trial.first("the first request", &request).await?;
+        trial.remember(&names, &request, &first);
         if compare::is_marked(expected, &first) {
             return broken("the first answer is marked as a replay");
         }

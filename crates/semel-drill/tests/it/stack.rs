@@ -54,13 +54,13 @@ async fn check(settings: &Settings) {
 /// C10, C13, C16: two gateways on one file, killed, frozen, shut down and cut off from their upstream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_on_one_file_keep_every_rule_under_trouble() {
-    check(&settings(Store::Sqlite, 14)).await;
+    check(&settings(Store::Sqlite, 11)).await;
 }
 
 /// C10, C13, C16: two gateways on one server, which is restarted and killed besides.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_on_one_server_keep_every_rule_under_trouble() {
-    check(&settings(Store::Postgres, 14)).await;
+    check(&settings(Store::Postgres, 11)).await;
 }
 
 /// Where the upstream honours the key, everything is done exactly once and nobody is needed.
@@ -68,7 +68,7 @@ async fn gateways_on_one_server_keep_every_rule_under_trouble() {
 async fn rerun_over_a_keyed_upstream_does_everything_once() {
     let rerun = OnLost::Rerun;
     let keyed = Upstream::Keyed;
-    let settings = Settings { on_lost: rerun, upstream: keyed, ..settings(Store::Sqlite, 7) };
+    let settings = Settings { on_lost: rerun, upstream: keyed, ..settings(Store::Sqlite, 6) };
     check(&settings).await;
 }
 
@@ -87,7 +87,7 @@ async fn rerun_over_a_naive_upstream_is_found_to_act_twice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_lagging_standby_has_lost_is_found() {
     let trouble = vec![Trouble::Failover];
-    let settings = Settings { trouble, lagging_standby: true, ..settings(Store::Postgres, 6) };
+    let settings = Settings { trouble, lagging_standby: true, ..settings(Store::Postgres, 5) };
     let report = drilled(&settings).await;
     let figures = &report.figures;
     assert!(figures.differs + figures.double > 0 && !report.is_good(), "{}", report.table());

@@ -65,8 +65,30 @@ impl Postgres {
     ///
     /// Panics if it is no standby.
     pub async fn promote(&self) {
-        assert_eq!(self.run_sql("SELECT pg_promote()").await, "t", "the standby is not promoted");
+        const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
+        assert_eq!(self.insist(IN_RECOVERY).await, "t", "this is no standby");
+        let deadline = std::time::Instant::now() + PATIENCE;
+        while self.insist(IN_RECOVERY).await == "t" {
+            assert!(std::time::Instant::now() < deadline, "the standby is not promoted");
+            self.insist("SELECT pg_promote(wait => false) WHERE pg_is_in_recovery()").await;
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
         self.commits_wait_for_nobody().await;
+    }
+
+    /// Asks again as often as a standby cancels the question for what it has to replay.
+    async fn insist(&self, question: &str) -> String {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            match self.try_sql("postgres", question).await {
+                Ok(said) => return said,
+                Err(error) => {
+                    let is_cancelled = error.contains("conflict with recovery");
+                    let in_time = std::time::Instant::now() < deadline;
+                    assert!(is_cancelled && in_time, "{question}: {error}");
+                }
+            }
+        }
     }
 
     /// Waits until everything that this primary has written is visible on a standby.

@@ -317,7 +317,8 @@ BEGIN
             || coalesce(':' || encode(convert_to(reference, 'UTF8'), 'hex'), '')
         );
         said := semel.bound_idle(idle_timeout);
-        ask_first := decision = 'reconcile';
+        -- Whoever took over may have given the intent back without having asked.
+        ask_first := decision = 'reconcile' OR (decision = 'reopened' AND on_lost = 'reconcile');
         claimed_at := semel.instant(now_us);
         decision := 'run';
         RETURN;

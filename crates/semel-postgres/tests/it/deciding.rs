@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use semel::{
-    Fence, Fingerprint, IntentId, Key, Lease, Operation, Outcome, Permit, Record, Refusal, Scope,
-    State, Tenant, Timestamp, Token, codec,
+    Fence, Fingerprint, IntentId, Key, Lease, Operation, Outcome, Permit, Phase, Record, Refusal,
+    Scope, State, Tenant, Timestamp, Token, codec,
     decide::{self, Ask, Compare, Decision, Finish, FinishKind, OnLost, ReleaseAsk, Settle, Sweep},
     fingerprint::PlanId,
     outcome::Pointer,
@@ -235,6 +235,10 @@ async fn a_claim_meets_what_the_crate_decides() {
             let mut cells = left.as_ref().map(cells);
             if decision == "run" {
                 assert_eq!(permit, left.map(|left| left.permit()), "{seen:?} {ask:?}");
+                let now = Timestamp::from_micros(NOW);
+                let afresh = seen.as_ref().is_none_or(|seen| seen.phase(now) == Phase::Absent);
+                let asks = if on_lost == OnLost::Reconcile && !afresh { "t" } else { "f" };
+                assert_eq!(told[2].as_deref(), Some(asks), "{seen:?} {ask:?}");
                 // The transaction is the lease.
                 cells.as_mut().unwrap()[6] = None;
             }

@@ -43,21 +43,23 @@ impl Engine {
     /// The claim's effect never began, so this is a clean release: no run had an effect.
     pub(super) fn abandon(&self, id: IntentId, token: Token, copies: Copies, policy: &Policy) {
         count(&self.inner.counters.abandoned);
-        self.release_copies(id, token, copies, policy);
+        self.release_copies(id, token, copies, false, policy);
     }
 
-    /// Does what [`Engine::abandon`] does for a claim that was given back already.
+    /// Does what [`Engine::abandon`] does for a claim that was given back already, or should have been:
+    /// if its run may have had an effect, that is not forgotten here (`compare`).
     pub(super) fn release_copies(
         &self,
         id: IntentId,
         token: Token,
         copies: Copies,
+        compare: bool,
         policy: &Policy,
     ) {
         let ask = ReleaseAsk {
             token,
             fence: None,
-            compare: false,
+            compare,
             reason: Some("abandoned".into()),
             remember_for: policy.remember_for,
         };

@@ -97,7 +97,8 @@ impl Engine {
             engine.inner.waiters.wake_one(&beat.permit.id);
             if beat.copies != Copies::None {
                 let permit = &beat.permit;
-                engine.release_copies(permit.id.clone(), permit.token, beat.copies, &policy);
+                let (id, copies) = (permit.id.clone(), beat.copies);
+                engine.release_copies(id, permit.token, copies, compare, &policy);
             }
             match released.map(|released| released.answer) {
                 Ok(ReleaseAnswer::Stored | ReleaseAnswer::Already) => {

@@ -6,7 +6,7 @@ use semel::{Error, Phase, State, StoreErrorKind, decide::OnLost, engine::Ended};
 use semel_testkit::{Fault, Verb};
 
 use crate::world::{
-    INSTANT, LEASE, World, call, created, ended, policy, refused, replayed, running,
+    INSTANT, LEASE, World, call, created, ended, other_content, policy, refused, replayed, running,
 };
 
 const STORE_FOR: Duration = Duration::from_secs(30);
@@ -196,4 +196,30 @@ async fn the_lease_is_kept_while_the_end_is_tried() {
     world.store.heal();
     world.clock.run(Duration::from_secs(2)).await;
     assert_eq!(ended(end).await.unwrap(), Ended::Stored);
+}
+
+/// A run that may have acted, whose claim was answered only when it was asked again, and whose end could
+/// not be stored in time: what is given back later for the copies of its claim forgets nothing of that.
+#[tokio::test]
+async fn what_is_given_back_late_is_not_said_to_have_had_no_effect() {
+    let world = World::new();
+    world.store.next(Verb::Claim, Fault::LoseAnswer);
+    let begin = tokio::spawn({
+        let engine = world.engine.clone();
+        async move { engine.begin(call("k", policy(OnLost::Rerun))).await }
+    });
+    world.clock.run(Duration::from_secs(1)).await;
+    let holder = running(ended(begin).await.unwrap());
+    holder.start().await.unwrap();
+    world.store.always(Verb::Release, Fault::LoseCall);
+    let end = tokio::spawn(holder.may_have_acted("upstream-reset"));
+    world.clock.run(STORE_FOR + Duration::from_secs(1)).await;
+    assert!(matches!(ended(end).await, Err(Error::NotStored(_))));
+    world.store.heal();
+    world.clock.run(Duration::from_secs(2)).await;
+    let policy = policy(OnLost::Rerun);
+    let other = world.engine.begin(other_content("k", policy.clone())).await.unwrap();
+    assert_eq!(refused(other).code(), "mismatch");
+    let next = running(world.engine.begin(call("k", policy)).await.unwrap());
+    assert_eq!(next.permit().incarnation, 0);
 }

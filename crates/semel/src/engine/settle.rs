@@ -18,7 +18,7 @@ use crate::{
     outcome::Outcome,
     policy::Policy,
     record::{Record, State},
-    store::{Completed, ReleaseAnswer, Renew},
+    store::{Completed, ReleaseAnswer, Renew, Renewed},
     telemetry::count,
 };
 
@@ -145,11 +145,15 @@ impl Engine {
                 .again(give_up, || {
                     let store = Arc::clone(&engine.inner.store);
                     let renewal = Renew::of(&beat.permit, Duration::ZERO);
-                    async move { store.renew(vec![renewal]).await }
+                    async move { shortened(store.renew(vec![renewal]).await?.first()) }
                 })
                 .await;
             engine.inner.waiters.wake_one(&beat.permit.id);
-            renewed.map(|_| ()).map_err(|error| engine.not_stored(error))
+            match renewed {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(Error::Stale),
+                Err(error) => Err(engine.not_stored(error)),
+            }
         })
     }
 
@@ -239,6 +243,19 @@ impl Engine {
                 Ok(done) => return Ok(done),
             }
         }
+    }
+}
+
+/// Says whether a lease was shortened: false if its permit has ended. A lease whose key an open
+/// transaction holds was not, and its holder asks again.
+fn shortened(renewed: Option<&Renewed>) -> Result<bool, StoreError> {
+    match renewed {
+        Some(Renewed::Held) => Ok(true),
+        Some(Renewed::Stale) => Ok(false),
+        Some(Renewed::Busy) | None => Err(StoreError::new(
+            StoreErrorKind::Busy,
+            "an open transaction holds the intent, so its lease cannot be ended yet",
+        )),
     }
 }
 

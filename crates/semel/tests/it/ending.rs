@@ -1,5 +1,7 @@
 //! What becomes of an intent when its run ends, in every way that a run can end.
 
+use std::time::Duration;
+
 use semel::{
     Begun, Error, Outcome, Phase, State,
     decide::{Finish, FinishKind, Grant, OnLost, ResolveAsk, Verdict},
@@ -8,7 +10,11 @@ use semel::{
     store::{Actor, Store},
 };
 
-use crate::world::{World, call, created, id, other_content, policy, refused, replayed, running};
+use semel_testkit::{Fault, Verb};
+
+use crate::world::{
+    World, call, created, ended, id, other_content, policy, refused, replayed, running,
+};
 
 /// How a run ends without a word of its holder.
 async fn vanish(world: &World, on_lost: OnLost, started: bool) -> Begun {
@@ -146,6 +152,23 @@ async fn a_holder_in_doubt_is_followed_by_what_the_policy_says() {
     let world = World::new();
     let holder = world.hold("k", policy(OnLost::Reconcile)).await;
     holder.may_have_acted("upstream-reset").await.unwrap();
+    let begun = world.engine.begin(call("k", policy(OnLost::Reconcile))).await.unwrap();
+    assert!(running(begun).ask_first());
+}
+
+/// An open transaction that holds the key keeps a lease from being ended: it is ended when that is over,
+/// and whoever cannot say is not told that it was before.
+#[tokio::test]
+async fn a_lease_that_cannot_be_ended_for_a_transaction_is_ended_after_it() {
+    let world = World::new();
+    let holder = world.hold("k", policy(OnLost::Reconcile)).await;
+    holder.start().await.unwrap();
+    world.store.next(Verb::Renew, Fault::LockTaken);
+    let ended_later = tokio::spawn(holder.may_have_acted("upstream-reset"));
+    world.settle().await;
+    assert!(!ended_later.is_finished());
+    world.clock.run(Duration::from_secs(1)).await;
+    ended(ended_later).await.unwrap();
     let begun = world.engine.begin(call("k", policy(OnLost::Reconcile))).await.unwrap();
     assert!(running(begun).ask_first());
 }

@@ -256,8 +256,9 @@ impl Server {
         }
         let mut claimed = self.memory.claim(asks).await?;
         for claimed in &mut claimed {
-            if let ClaimAnswer::Granted { permit, .. } = &claimed.answer {
-                self.lock().grants.entry(permit.token).or_insert(claimed.now);
+            // A token whose first answer was lost may be granted anew, once another had it in between.
+            if let ClaimAnswer::Granted { permit, grant: Some(_) } = &claimed.answer {
+                self.lock().grants.insert(permit.token, claimed.now);
             }
             self.lies(claimed);
         }

@@ -149,9 +149,10 @@ impl Asks {
         let other = &self.asks[other];
         let lasts = |from: Timestamp| from.after(other.terms.transit + other.terms.lease);
         match (other.over, other.left) {
-            // What it sent before it ended may arrive later, and be granted again.
+            // What it sent before it ended may arrive later, and be granted or renewed again.
             (Some((seq, at)), _) if seq < asked.seq => {
-                let again = other.run.as_ref().is_none_or(|run| run.said == Some(Said::NoEffect));
+                let ended = |run: &Run| matches!(run.said, Some(Said::Outcome(_)));
+                let again = !other.run.as_ref().is_some_and(ended);
                 again && asked.at < lasts(at)
             }
             (None, Some(at)) => asked.at < lasts(at),

@@ -46,6 +46,7 @@ impl Moment<'_> {
                     self.world.truth.told = Some(holder);
                 }
             }
+            Step::Read(holder) => self.reads(holder)?,
             Step::Renew { holder, heard } => self.renews(holder, heard)?,
             Step::Resend(holder) => self.resends(holder),
             Step::RunAnyway(holder) => self.sends(holder)?,
@@ -143,10 +144,25 @@ impl Moment<'_> {
             return self.sends(holder);
         }
         self.renews(holder, answered)?;
-        let believes = answered || self.rules.engine.renewal == Renewal::Sent;
-        if self.at(holder).stage == Stage::Holding && believes {
+        if self.at(holder).stage != Stage::Holding {
+            return Ok(());
+        }
+        if answered {
+            self.stage(holder, Stage::Renewed);
+            return Ok(());
+        }
+        match self.rules.engine.renewal {
+            Renewal::Answered => Ok(()),
+            Renewal::Sent => self.sends(holder),
+        }
+    }
+
+    /// Whoever was frozen before it read the answer to a renewal may be past that deadline too.
+    fn reads(&mut self, holder: u8) -> Judged {
+        if self.at(holder).deadline > 0 || self.rules.engine.deadline == Deadline::Once {
             return self.sends(holder);
         }
+        self.stage(holder, Stage::Holding);
         Ok(())
     }
 

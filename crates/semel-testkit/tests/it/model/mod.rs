@@ -15,8 +15,10 @@
 //!                               └──definite──► Gone             └─────────────┘
 //! ```
 //!
-//! A claim that was sent may arrive now, later, a second time, or never; so may an end. An effect that was
-//! sent happens within `settle_for`, or never. Whoever takes no step is frozen, for as long as it likes.
+//! Past its own deadline a holder first renews: `Holding ──► Renewed`, and from there, once it reads the
+//! answer, to `Started` if it is not too late again. A claim that was sent may arrive now, later, a second
+//! time, or never; so may an end. An effect that was sent happens within `settle_for`, or never. Whoever
+//! takes no step is frozen, for as long as it likes.
 //!
 //! | file | what it holds |
 //! |---|---|

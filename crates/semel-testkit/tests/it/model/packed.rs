@@ -100,9 +100,10 @@ fn holder(bits: &mut Bits, holder: &Holder) {
             Stage::Holding => 4,
             Stage::Idle => 5,
             Stage::Over => 6,
-            Stage::Started => 7,
+            Stage::Renewed => 7,
+            Stage::Started => 8,
         },
-        3,
+        4,
     );
     bits.put(
         match effect {

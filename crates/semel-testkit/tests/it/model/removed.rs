@@ -381,6 +381,12 @@ mod rule_9 {
     }
 
     #[test]
+    fn if_a_renewal_were_believed_in_whenever_it_is_read_a_frozen_holder_would_act() {
+        let engine = Engine { deadline: Deadline::Once, ..REAL.engine };
+        breaks(Broken::SecondEffect, with_engine(engine), &HOLD);
+    }
+
+    #[test]
     fn if_the_deadline_were_counted_from_the_answer_an_effect_could_come_after_not_done() {
         let engine = Engine { deadline: Deadline::FromAnswer, ..REAL.engine };
         breaks(Broken::SecondEffect, with_engine(engine), &HOLD);

@@ -50,6 +50,8 @@ pub enum Deadline {
     FromAnswer,
     FromAsking,
     Ignored,
+    /// Not looked at again once a renewal was answered.
+    Once,
 }
 
 /// Which renewal is believed in.

@@ -52,6 +52,8 @@ pub enum Step {
     Lapse,
     /// An operator looks, and sends what it found.
     Look(Said),
+    /// A holder reads the answer to its renewal, and sends its effect if that is not too late.
+    Read(u8),
     Renew {
         holder: u8,
         heard: bool,
@@ -134,6 +136,7 @@ fn of_holder(world: &World, holder: u8, rules: &Rules, bounds: &Bounds, into: &m
             }
         }
         Stage::Holding => of_waiting(world, holder, bounds, into),
+        Stage::Renewed => into.extend([Step::Drop(holder), Step::Read(holder)]),
         Stage::Started => of_started(world, holder, bounds, into),
         Stage::Ending => {
             into.push(Step::GiveUp(holder));
@@ -264,6 +267,7 @@ impl Step {
             Self::GiveBack { holder, heard } => Self::GiveBack { holder: to(holder), heard },
             Self::GiveUp(holder) => Self::GiveUp(to(holder)),
             Self::Land(holder) => Self::Land(to(holder)),
+            Self::Read(holder) => Self::Read(to(holder)),
             Self::Renew { holder, heard } => Self::Renew { holder: to(holder), heard },
             Self::Resend(holder) => Self::Resend(to(holder)),
             Self::RunAnyway(holder) => Self::RunAnyway(to(holder)),
@@ -310,6 +314,7 @@ impl fmt::Display for Step {
             Self::Land(h) => write!(f, "the effect of {} happens", name(h)),
             Self::Lapse => f.write_str("an operator gives up the lost holder"),
             Self::Look(said) => write!(f, "an operator looks, and sends: {said}"),
+            Self::Read(h) => write!(f, "{} reads the answer to its renewal", name(h)),
             Self::Renew { holder: h, heard } => write!(f, "{} renews{}", name(h), lost(heard)),
             Self::Resend(h) => write!(f, "{} hears no answer, and asks again", name(h)),
             Self::Resolve { heard } => write!(f, "what the operator sent arrives{}", lost(heard)),
@@ -317,7 +322,9 @@ impl fmt::Display for Step {
                 write!(f, "the store is restarted, and its time falls back by {back}")
             }
             Self::RunAnyway(h) => write!(f, "{} hears no answer, and runs all the same", name(h)),
-            Self::Start { holder: h, answered: true } => write!(f, "{} sends its effect", name(h)),
+            Self::Start { holder: h, answered: true } => {
+                write!(f, "{} sends its effect, or renews first if it is late", name(h))
+            }
             Self::Start { holder: h, answered: false } => {
                 write!(f, "{} renews before its effect; the answer is lost", name(h))
             }

@@ -81,6 +81,8 @@ pub enum Stage {
     Holding,
     Idle,
     Over,
+    /// Past its deadline it has renewed, and the answer lies there unread.
+    Renewed,
     /// The effect was sent.
     Started,
 }
@@ -383,7 +385,8 @@ impl Holder {
 
     fn settle(&mut self, past: Ticks) {
         let over = matches!(self.stage, Stage::Over | Stage::Gone);
-        let told = matches!(self.stage, Stage::Holding | Stage::Started | Stage::Ending);
+        let holds = matches!(self.stage, Stage::Holding | Stage::Renewed);
+        let told = holds || matches!(self.stage, Stage::Started | Stage::Ending);
         if over || told && self.sent < 2 {
             self.sent = 0;
         }
@@ -391,7 +394,7 @@ impl Holder {
             self.not_after = 0;
         }
         self.not_after = self.not_after.max(past);
-        if !matches!(self.stage, Stage::Asking | Stage::Holding) {
+        if !(holds || self.stage == Stage::Asking) {
             self.deadline = 0;
             self.asks_first = None;
         }

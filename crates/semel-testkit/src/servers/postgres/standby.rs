@@ -10,6 +10,7 @@ use crate::servers::{
 
 /// How often the primary is asked about its standby.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
 
 impl Postgres {
     /// Starts a standby that streams from this server under a name. It has the same settings, and
@@ -65,15 +66,18 @@ impl Postgres {
     ///
     /// Panics if it is no standby.
     pub async fn promote(&self) {
-        const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
         assert_eq!(self.insist(IN_RECOVERY).await, "t", "this is no standby");
+        self.until_promoted().await;
+        self.commits_wait_for_nobody().await;
+    }
+
+    async fn until_promoted(&self) {
         let deadline = std::time::Instant::now() + PATIENCE;
         while self.insist(IN_RECOVERY).await == "t" {
             assert!(std::time::Instant::now() < deadline, "the standby is not promoted");
             self.insist("SELECT pg_promote(wait => false) WHERE pg_is_in_recovery()").await;
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        self.commits_wait_for_nobody().await;
     }
 
     /// Asks again as often as a standby cancels the question for what it has to replay.

@@ -10,12 +10,13 @@ const FUNCTIONS: &str = include_str!("testdata/functions.txt");
 const REFERENCE: &str = include_str!("../../../../docs/reference/postgres-functions.md");
 
 /// Every file that may raise a SQLSTATE of Semel's own.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     include_str!("../../migrations/0001_records.sql"),
     include_str!("../../migrations/0002_values.sql"),
     include_str!("../../migrations/0003_claim.sql"),
     include_str!("../../migrations/0004_settle.sql"),
     include_str!("../../migrations/0005_keep.sql"),
+    include_str!("../../migrations/0007_forgotten.sql"),
     include_str!("../../sql/transact/insert.sql"),
 ];
 

@@ -50,6 +50,28 @@ async fn retention_is_judged_by_time_and_the_sweep_follows() {
     assert!(before > after, "the clock was set back, and the fence was kept above the floor");
 }
 
+/// A promoted standby's clock may be behind the one by which the sweep has dropped an outcome.
+#[tokio::test]
+async fn what_was_swept_stays_forgotten_by_a_clock_that_is_behind() {
+    for major in Major::ALL {
+        let fixture = Fixture::new(major).await;
+        let time = fixture.moved_time().await;
+        let caller = Caller::new(&fixture).await;
+        let permit = caller.begin("k").await;
+        caller.ok(&format!("{}; COMMIT", complete(&permit))).await;
+        time.advance(Duration::from_secs(86_400)).await;
+        assert_eq!(caller.cell("SELECT forgotten FROM semel.sweep()").await, "1");
+        time.turn_back(Duration::from_secs(3_600)).await;
+        assert_eq!(decision(&caller, "k").await, "forgotten");
+        for state in [
+            "SELECT state FROM semel.status('acme', 'payments.create', 'k')",
+            "SELECT state FROM semel.intent",
+        ] {
+            assert_eq!(caller.cell(state).await, "forgotten", "{state}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_sweep_leaves_what_is_busy_and_goes_on_in_steps() {
     let fixture = Fixture::new(Major::V18).await;

@@ -48,6 +48,20 @@ pub async fn a_swept_tombstone_says_the_same(on: Fresh) {
     assert_eq!(on.kept(&id).await.outcome, None);
 }
 
+/// What was dropped is not to be had again: by a clock behind the one it was dropped by, as that of a
+/// promoted standby, it is forgotten all the same, and not replayed as nothing.
+pub async fn a_swept_outcome_stays_forgotten_by_a_clock_behind(on: Fresh) {
+    let Some(sweep) = on.sweep.clone() else { return };
+    let id = id("k");
+    on.finished(&id).await;
+    on.after(REPLAY).await;
+    let before = refused(on.claim(ask(&id)).await);
+    assert_eq!(sweep.sweep(SweepBudget::default()).await.unwrap().forgotten, 1);
+    on.time.turn_back(REPLAY / 2).await;
+    assert_eq!(refused(on.claim(ask(&id)).await), before);
+    assert_eq!(on.phase(&id).await, Phase::Forgotten);
+}
+
 /// Past `remember_for` the key is as if it had never been used, whether or not the sweep came.
 pub async fn a_record_is_absent_past_its_memory(on: Fresh) {
     let id = id("k");

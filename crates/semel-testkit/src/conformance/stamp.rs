@@ -56,6 +56,7 @@ macro_rules! conformance {
             expiry:
                 an_outcome_is_replayed_for_all_of_its_time,
                 a_forgotten_outcome_leaves_a_tombstone,
+                a_swept_outcome_stays_forgotten_by_a_clock_behind,
                 a_swept_tombstone_says_the_same,
                 a_record_is_absent_past_its_memory,
                 an_open_record_is_absent_past_its_memory,

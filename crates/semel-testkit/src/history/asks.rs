@@ -75,6 +75,8 @@ struct Run {
     believes_until: Timestamp,
     keys: Vec<u64>,
     said: Option<Said>,
+    /// It said once that it may have acted, whatever was said later.
+    doubted: bool,
 }
 
 /// A moment from which on an intent may be remembered for a bounded time only.
@@ -124,6 +126,8 @@ struct Course {
     open: Vec<Open>,
     /// Somebody was told that nobody can say, and nobody was granted it or told more since.
     in_doubt: bool,
+    /// When that last ended.
+    doubt_until: u64,
     /// When somebody's transaction last had the lock of the name.
     locked: Option<u64>,
 }
@@ -188,6 +192,7 @@ impl Asks {
             self.courses.entry(asked.id.clone()).or_default().open.push(open);
         }
         asked.peak = now;
+        run.doubted |= said == Said::Perhaps;
         run.said = Some(said);
     }
 

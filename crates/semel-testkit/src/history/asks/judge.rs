@@ -8,7 +8,7 @@ use crate::history::{Broken, Promise, Told, Untrue};
 impl Asks {
     pub(in crate::history) fn runs(&mut self, ask: Ask, by: Timestamp, believes_until: Timestamp) {
         self.seq += 1;
-        let run = Run { by, believes_until, keys: Vec::new(), said: None };
+        let run = Run { by, believes_until, keys: Vec::new(), said: None, doubted: false };
         self.asks[ask.0].run = Some(run);
         let asked = &self.asks[ask.0];
         let id = asked.id.clone();
@@ -32,7 +32,7 @@ impl Asks {
         self.breaks(again, || Broken::Again(id.clone()));
         self.breaks(beside, || Broken::TwoHolders(id.clone()));
         self.breaks(changed, || Broken::OtherContent(id.clone()));
-        self.courses.entry(id).or_default().in_doubt = false;
+        self.doubt_ends(id);
     }
 
     pub(in crate::history) fn acts(&mut self, ask: Ask, key: u64) {
@@ -91,7 +91,7 @@ impl Asks {
         if let Some(kept) = kept {
             kept.told_at.get_or_insert((seq, now));
         }
-        self.courses.entry(id).or_default().in_doubt = false;
+        self.doubt_ends(id);
     }
 
     pub(in crate::history) fn refused(&mut self, ask: Ask, code: &str, now: Timestamp) {
@@ -132,7 +132,8 @@ impl Asks {
             }
             "unknown" => {
                 let lost = course.asks.iter().any(|other| self.may_be_lost(*other, asked, now));
-                (!lost && !course.in_doubt).then_some(Untrue::Unknown)
+                let doubt = course.in_doubt || course.doubt_until > asked.seq;
+                (!lost && !doubt).then_some(Untrue::Unknown)
             }
             _ => None,
         };
@@ -164,7 +165,7 @@ impl Asks {
     /// ask itself, whose first answer did not come.
     fn may_be_lost(&self, other: usize, asked: &Asked, now: Timestamp) -> bool {
         let other = &self.asks[other];
-        let perhaps = other.run.as_ref().is_some_and(|run| run.said == Some(Said::Perhaps));
+        let perhaps = other.run.as_ref().is_some_and(|run| run.doubted);
         if let Some((seq, _)) = other.over.filter(|_| !perhaps && other.seq != asked.seq) {
             let granted = other.run.is_some();
             if !granted || seq < asked.seq {
@@ -191,6 +192,14 @@ impl Asks {
         let acts = |ask: usize| self.asks[ask].run.as_ref().is_some_and(|r| !r.keys.is_empty());
         let found = |ask: &usize| acts(*ask) && !self.expired(*ask, kept.by);
         kept.run.is_some_and(acts) || self.courses[id].asks.iter().any(found)
+    }
+
+    fn doubt_ends(&mut self, id: IntentId) {
+        let seq = self.seq;
+        let course = self.courses.entry(id).or_default();
+        if std::mem::take(&mut course.in_doubt) {
+            course.doubt_until = seq;
+        }
     }
 
     fn breaks(&mut self, is_broken: bool, broken: impl FnOnce() -> Broken) {

@@ -232,8 +232,9 @@ async fn serve<V: Verb>(queue: Arc<Queue<V>>, links: Arc<Links>) {
         let verbs: Vec<_> = batch.iter().map(|item| &item.verb).collect();
         match links.run(&Batch(&verbs)).await {
             Ok(answers) => tell(&queue, batch, answers),
-            // One of them broke a rule of the server: each is asked alone, so that only it is told.
-            Err(error) if error.kind() == StoreErrorKind::Invalid && batch.len() > 1 => {
+            // Each is asked alone, so that only the one is told that it is about. What was written of
+            // the others before is met again by their tokens.
+            Err(error) if is_about_one(error.kind()) && batch.len() > 1 => {
                 for item in batch {
                     alone(&queue, &links, item).await;
                 }
@@ -244,6 +245,12 @@ async fn serve<V: Verb>(queue: Arc<Queue<V>>, links: Arc<Links>) {
             }
         }
     }
+}
+
+/// Says whether an error may be about one of a batch: it breaks a rule of the server, or its record cannot
+/// be read.
+const fn is_about_one(kind: StoreErrorKind) -> bool {
+    matches!(kind, StoreErrorKind::Damaged | StoreErrorKind::Invalid | StoreErrorKind::Version)
 }
 
 async fn alone<V: Verb>(queue: &Arc<Queue<V>>, links: &Links, item: Item<V>) {

@@ -326,3 +326,20 @@ async fn a_promoted_standby_is_found_and_nothing_acknowledged_is_lost() {
         assert_eq!(replayed(claim(&store, &ask(&id)).await.unwrap()), 201);
     }
 }
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_harms_nobody_in_its_batch() {
+    let fixture = Fixture::new(Major::V15).await;
+    let (client, store) = (fixture.connect().await, fixture.open().await);
+    hold(&store, &id("bad")).await;
+    let tampered = "UPDATE semel.record SET takeovers = -1 WHERE key = 'bad'";
+    client.batch_execute(&fixture.sql(tampered)).await.unwrap();
+    let bad = ask(&id("bad"));
+    let others: Vec<_> = (0..64).map(|n| ask(&id(&format!("k{n}")))).collect();
+    let beside = futures_util::future::join_all(others.iter().map(|ask| claim(&store, ask)));
+    let (bad, beside) = tokio::join!(claim(&store, &bad), beside);
+    assert_eq!(bad.unwrap_err().kind(), StoreErrorKind::Damaged);
+    for answer in beside {
+        granted(answer.unwrap());
+    }
+}

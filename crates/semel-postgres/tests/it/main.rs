@@ -8,6 +8,7 @@
     reason = "a test may fail by panicking, looks at the real clock and starts tasks"
 )]
 
+mod arbitrary;
 mod bounding;
 mod bridging;
 mod caller;

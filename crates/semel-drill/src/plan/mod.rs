@@ -20,7 +20,7 @@ mod template;
 mod tests;
 mod value;
 
-use std::{fs, path::Path};
+use std::{fs::File, io::Read as _, path::Path};
 
 use toml::de::DeTable;
 
@@ -108,11 +108,15 @@ impl Plan {
 
 /// Reads a file that must not be longer than a plan may be.
 fn read_bounded(path: &Path) -> Result<String, String> {
-    let length = fs::metadata(path).map_err(|error| error.to_string())?.len();
-    if length > PLAN_MAX {
-        return Err(format!("it is {length} bytes long, and a plan at most {PLAN_MAX}"));
+    let mut text = String::new();
+    // What is no plain file says nothing true of its length, or has no end.
+    let length = File::open(path)
+        .and_then(|file| file.take(PLAN_MAX + 1).read_to_string(&mut text))
+        .map_err(|error| error.to_string())?;
+    if u64::try_from(length).map_or(true, |length| length > PLAN_MAX) {
+        return Err(format!("it has more bytes than the {PLAN_MAX} of a plan"));
     }
-    fs::read_to_string(path).map_err(|error| error.to_string())
+    Ok(text)
 }
 
 fn unread(name: &str, why: &str) -> String {

@@ -2,6 +2,7 @@
 
 mod exit;
 mod http;
+mod interruption;
 mod plan;
 mod progress;
 mod rules;
@@ -12,6 +13,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{Parser, Subcommand};
 
 use self::exit::{Exit, Failure};
+use crate::aside::aside;
 
 /// Breaks a running API on purpose and counts the effects: does a retry act twice?
 ///
@@ -42,7 +44,9 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
-        eprintln!("semel-drill: this is a fault of the program itself, please report it: {panic}");
+        aside(format_args!(
+            "semel-drill: this is a fault of the program itself, please report it: {panic}"
+        ));
     }));
     let command = match Cli::parse().command {
         Command::Gateway { arguments } => {
@@ -53,7 +57,7 @@ pub fn main() -> ExitCode {
     match command.run() {
         Ok(exit) => exit.into(),
         Err(Failure { exit, message }) => {
-            eprintln!("semel-drill: {message}");
+            aside(format_args!("semel-drill: {message}"));
             exit.into()
         }
     }

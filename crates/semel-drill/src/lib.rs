@@ -18,6 +18,7 @@
     allow(clippy::panic, clippy::unwrap_used, reason = "a test may fail by panicking")
 )]
 
+mod aside;
 pub mod cli;
 pub mod effects;
 pub mod http;

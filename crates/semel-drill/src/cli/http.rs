@@ -8,10 +8,10 @@ use std::{
 };
 
 use clap::{Args, ValueEnum};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     exit::{Exit, Failure, say},
+    interruption::Interruption,
     progress::Watch,
     rules,
 };
@@ -139,8 +139,7 @@ impl Http {
 /// Runs the drill until its end, or until somebody interrupts it: then the API's process ends too.
 async fn drilled(drill: &Drill, only: &[String]) -> Result<Report, Failure> {
     // Listened for before anything is started that would have to end.
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interruption = Interruption::listen()?;
     let began = Instant::now();
     let watch = Watch::new(drill.plan.secrets.clone());
     let mut so_far: Vec<Verdict> = Vec::new();
@@ -151,20 +150,36 @@ async fn drilled(drill: &Drill, only: &[String]) -> Result<Report, Failure> {
                 so_far.push(verdict.clone());
             }
         }) => Some(verdicts),
-        _ = interrupt.recv() => None,
-        _ = terminate.recv() => None,
+        () = interruption.come() => None,
     };
     watch.end();
+    let interrupted = ran.is_none();
+    let verdicts = ran.unwrap_or(so_far);
+    let reached = |rule: &str| verdicts.iter().any(|verdict| verdict.rule.name == rule);
+    let not_reached = if interrupted {
+        asked_for(only).filter(|rule| !reached(rule)).collect()
+    } else {
+        Vec::new()
+    };
     Ok(Report {
-        name: drill.plan.name.clone(),
+        name: drill.plan.secrets.masked(&drill.plan.name),
         target: drill.target.url().to_owned(),
         contract: drill.plan.contract,
         seed: drill.seed,
         took: began.elapsed(),
-        interrupted: ran.is_none(),
-        verdicts: ran.unwrap_or(so_far),
+        interrupted,
+        not_reached,
+        verdicts,
         secrets: drill.plan.secrets.clone(),
     })
+}
+
+/// The rules that a drill tries: those that are named and the control, or all.
+fn asked_for(only: &[String]) -> impl Iterator<Item = &'static str> {
+    let is_asked_for = |rule: &&str| {
+        only.is_empty() || *rule == scenario::control().name || only.iter().any(|name| name == rule)
+    };
+    scenario::rules().map(|rule| rule.name).filter(is_asked_for)
 }
 
 /// The columns of the terminal; into a file as many as a table has at most.

@@ -62,7 +62,7 @@ fn check(name: &str) -> Result<(), Failure> {
     let plan = Plan::read(name)?;
     let target = Target::parse(plan.target.as_deref().unwrap_or(NOBODY), None)?;
     let effects = Effects::open(&plan.effects, &target, None, plan.bounds.answer_wait)?;
-    let (title, missing_target) = (plan.name.clone(), plan.target.is_none());
+    let (title, missing_target) = (plan.secrets.masked(&plan.name), plan.target.is_none());
     let drill = Drill::new(plan, target, effects, 0);
     let rules = scenario::all().iter().map(|scenario| {
         let missing = scenario.needs(&drill).map(|missing| format!("not tried: {missing}"));

@@ -7,7 +7,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::{http::Progress, plan::Secrets};
+use crate::{aside::aside, http::Progress, plan::Secrets};
 
 /// On a terminal a bar that moves, else a line for each rule.
 pub(super) struct Watch {
@@ -40,7 +40,7 @@ impl Watch {
             (Progress::Ended(verdict), None) => {
                 let seen = self.secrets.masked(&verdict.seen);
                 let line: String = seen.chars().filter(|c| !c.is_control()).take(200).collect();
-                eprintln!("{:9}  {}: {line}", verdict.ended.word(), verdict.rule.name);
+                aside(format_args!("{:9}  {}: {line}", verdict.ended.word(), verdict.rule.name));
             }
         }
     }

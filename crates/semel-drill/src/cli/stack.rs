@@ -7,8 +7,9 @@ use semel::entropy::{Entropy, SystemEntropy};
 use semel_testkit::servers::Major;
 
 use super::exit::{Exit, Failure, say};
-use crate::stack::{
-    OnLost, Progress, Report, Settings, StackError, Store, Trouble, Until, Upstream, run,
+use crate::{
+    aside::aside,
+    stack::{OnLost, Progress, Report, Settings, StackError, Store, Trouble, Until, Upstream, run},
 };
 
 /// Drills Semel itself: gateways and their store under kills, cuts and skewed clocks
@@ -76,7 +77,7 @@ impl StackArgs {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let (json, junit) = (self.json, self.junit.clone());
         let settings = self.settings()?;
-        eprintln!("seed {}", settings.seed);
+        aside(format_args!("seed {}", settings.seed));
         // A server that does not run says so by a panic, in its own words.
         let drill = tokio::spawn(async move { run(&settings, &Progress::shown()).await });
         let stop = drill.abort_handle();

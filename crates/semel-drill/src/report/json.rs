@@ -23,6 +23,7 @@ impl Report {
             "seed": self.seed.to_string(),
             "took_ms": millis(self.took),
             "interrupted": self.interrupted,
+            "not_reached": self.not_reached,
             "outcome": match self.outcome() {
                 Outcome::Kept => "kept",
                 Outcome::Broken => "broken",

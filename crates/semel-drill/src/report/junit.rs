@@ -11,9 +11,9 @@ impl Report {
         let counts = self.counts();
         let numbers = format!(
             "tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
-            self.verdicts.len(),
+            self.verdicts.len() + self.not_reached.len(),
             counts.broken,
-            counts.failed,
+            counts.failed + self.not_reached.len(),
             counts.not_tried,
             seconds(self.took)
         );
@@ -29,6 +29,14 @@ impl Report {
         );
         for verdict in &self.verdicts {
             self.case(&mut out, verdict);
+        }
+        for rule in &self.not_reached {
+            let _infallible = writeln!(
+                out,
+                "<testcase classname=\"semel-drill.{name}\" name=\"{rule}\" time=\"0.000\">\
+                 <error type=\"interrupted\" message=\"the drill was interrupted before its end\"/>\
+                 </testcase>"
+            );
         }
         out.push_str("</testsuite>\n</testsuites>\n");
         out

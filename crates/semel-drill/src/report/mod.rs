@@ -87,6 +87,8 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     /// Whether the drill was ended before its last rule.
     pub interrupted: bool,
+    /// The rules that it would have tried still, if it was interrupted.
+    pub not_reached: Vec<&'static str>,
     /// What is not shown.
     pub secrets: Secrets,
 }

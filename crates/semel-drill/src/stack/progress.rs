@@ -9,6 +9,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{crowd::Crowd, ledger::Ledger, trouble::Log};
+use crate::aside::aside;
 
 /// How often a line is written where no bar can be drawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -44,7 +45,7 @@ impl Progress {
         match &self.bar {
             _ if self.is_silent => {}
             Some(bar) => bar.set_message(what.to_owned()),
-            None => eprintln!("{what}"),
+            None => aside(what),
         }
     }
 

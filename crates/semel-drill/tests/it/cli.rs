@@ -98,7 +98,7 @@ fn the_demo_behind_its_gateway_keeps_every_rule_that_its_plan_lets_be_tried() {
     assert_eq!(output.status.code(), Some(0), "{told}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["format"], &json["outcome"]), (&1.into(), &"kept".into()));
-    assert_eq!((&json["counts"]["kept"], &json["counts"]["failed"]), (&14.into(), &0.into()));
+    assert_eq!((&json["counts"]["kept"], &json["counts"]["failed"]), (&15.into(), &0.into()));
     assert!(json["rules"][0]["exchanges"][0]["answer"]["status"] == 201, "{json}");
     let rules = json["rules"].as_array().unwrap().len();
     assert_eq!(told.lines().count(), rules, "a line for each rule: {told}");
@@ -171,9 +171,11 @@ fn an_interrupted_drill_ends_with_3_and_tells_what_it_has_found() {
     // It takes connections and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = format!("http://{}", silent.local_addr().unwrap());
-    for signal in [Signal::INT, Signal::TERM] {
+    let folder = tempfile::tempdir().unwrap();
+    let junit = folder.path().join("drill.xml");
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut command = Command::new(DRILL);
-        command.args(["http", "--plan", "demo", "--target", &target]);
+        command.args(["http", "--plan", "demo", "--target", &target]).arg("--junit").arg(&junit);
         let drill = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let asked = silent.accept().unwrap();
         kill_process(Pid::from_raw(drill.id().try_into().unwrap()).unwrap(), signal).unwrap();
@@ -182,6 +184,9 @@ fn an_interrupted_drill_ends_with_3_and_tells_what_it_has_found() {
         let table = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(3), "{table}");
         assert!(table.contains("The drill was interrupted."), "{table}");
+        let junit = fs::read_to_string(&junit).unwrap();
+        let errors = junit.matches("<error type=\"interrupted\"").count();
+        assert!(errors > 15 && junit.contains(&format!("errors=\"{errors}\"")), "{junit}");
     }
 }
 
@@ -248,4 +253,56 @@ fn what_came_from_the_environment_stands_in_no_output() {
             assert!(!all.contains(secret), "{secret}: {all}");
         }
     }
+}
+
+#[test]
+fn a_standard_error_that_is_full_or_closed_loses_no_report() {
+    let demo = Demo::start();
+    let (reader, closed) = pipe().unwrap();
+    drop(reader);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for errors in [Stdio::from(closed), Stdio::from(full)] {
+        let mut command = Command::new(DRILL);
+        command.args(["http", "--plan", "demo", "--only", "replay", "--target", &demo.gateway]);
+        let output = command.stderr(errors).output().unwrap();
+        let table = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{table}");
+        assert!(table.contains("Every rule that was tried is kept."), "{table}");
+    }
+}
+
+#[test]
+fn a_standard_output_that_is_full_ends_with_3_and_a_sentence() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = Command::new(DRILL).arg("rules").stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("No space left"));
+}
+
+#[test]
+fn a_secret_in_the_name_of_a_plan_is_masked() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = String::from_utf8(drill(&["plan", "show", "demo"]).stdout).unwrap();
+    let named = plan.lines().map(|line| match line.starts_with("name = ") {
+        true => "name = \"of {{env:DRILL_NAME}}\"",
+        false => line,
+    });
+    let named: Vec<_> = named.collect();
+    let file = written(folder.path(), &named.join("\n"));
+    let junit = folder.path().join("drill.xml");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let target = format!("http://{free}");
+    let http = ["http", "--plan", &file, "--target", &target];
+    for arguments in [&["plan", "check", &file][..], &http, &[&http[..], &["--json"]].concat()] {
+        let mut command = Command::new(DRILL);
+        command.args(arguments).env("DRILL_NAME", "hunter2");
+        if arguments[0] == "http" {
+            command.arg("--junit").arg(&junit);
+        }
+        let output = command.output().unwrap();
+        let told = String::from_utf8(output.stdout).unwrap();
+        assert!(told.contains("of ***") && !told.contains("hunter2"), "{told}");
+    }
+    let junit = fs::read_to_string(&junit).unwrap();
+    assert!(junit.contains("of ***") && !junit.contains("hunter2"), "{junit}");
 }

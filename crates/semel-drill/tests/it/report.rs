@@ -81,6 +81,7 @@ fn report() -> Report {
             verdict(FAILED, Ended::Failed(away.to_owned()), away, &[]),
         ],
         interrupted: false,
+        not_reached: Vec::new(),
         secrets: Secrets::default(),
     }
 }

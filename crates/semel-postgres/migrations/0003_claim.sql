@@ -317,8 +317,7 @@ BEGIN
             || coalesce(':' || encode(convert_to(reference, 'UTF8'), 'hex'), '')
         );
         said := semel.bound_idle(idle_timeout);
-        -- Whoever took over may have given the intent back without having asked.
-        ask_first := decision = 'reconcile' OR (decision = 'reopened' AND on_lost = 'reconcile');
+        ask_first := decision = 'reconcile';
         claimed_at := semel.instant(now_us);
         decision := 'run';
         RETURN;

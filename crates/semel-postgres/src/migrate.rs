@@ -23,7 +23,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0004_settle", text: include_str!("../migrations/0004_settle.sql") },
     Migration { name: "0005_keep", text: include_str!("../migrations/0005_keep.sql") },
     Migration { name: "0006_leases", text: include_str!("../migrations/0006_leases.sql") },
-    Migration { name: "0007_forgotten", text: include_str!("../migrations/0007_forgotten.sql") },
+    Migration { name: "0007_answers", text: include_str!("../migrations/0007_answers.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

@@ -16,7 +16,7 @@ const SOURCES: [&str; 7] = [
     include_str!("../../migrations/0003_claim.sql"),
     include_str!("../../migrations/0004_settle.sql"),
     include_str!("../../migrations/0005_keep.sql"),
-    include_str!("../../migrations/0007_forgotten.sql"),
+    include_str!("../../migrations/0007_answers.sql"),
     include_str!("../../sql/transact/insert.sql"),
 ];
 

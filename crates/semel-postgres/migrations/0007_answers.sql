@@ -1,5 +1,6 @@
 -- What the sweep has dropped stays forgotten, also by a clock that is behind the one it was dropped by,
--- as that of a promoted standby: a finished record without an outcome has nothing to replay.
+-- as that of a promoted standby: a finished record without an outcome has nothing to replay. And under
+-- reconcile whoever reopens an intent is told to ask first.
 
 -- As in 0003_claim, and what has no outcome is judged as past its replay.
 CREATE OR REPLACE FUNCTION semel.look(
@@ -137,3 +138,125 @@ CROSS JOIN LATERAL (
         END AS replay_until,
         semel.instant(s.remember_until_us) AS remember_until
 ) AS t;
+
+-- As in 0003_claim: and whoever took over may have given the intent back without having asked, so the
+-- next one asks.
+CREATE OR REPLACE FUNCTION semel.claim(
+    tenant text,
+    operation text,
+    key text,
+    content bytea,
+    claimed_by text DEFAULT NULL,
+    compare text DEFAULT 'strict',
+    on_lost text DEFAULT 'hold',
+    reference text DEFAULT NULL,
+    idle_timeout interval DEFAULT '60 seconds',
+    in_savepoint boolean DEFAULT false,
+    facet bytea DEFAULT '',
+    OUT decision text,
+    OUT permit text,
+    OUT fence bigint,
+    OUT incarnation bigint,
+    OUT takeovers bigint,
+    OUT ask_first boolean,
+    OUT state text,
+    OUT status integer,
+    OUT headers jsonb,
+    OUT body bytea,
+    OUT body_kept boolean,
+    OUT pointer_kind text,
+    OUT pointer_id text,
+    OUT holder text,
+    OUT claimed_at timestamptz,
+    OUT settled_at timestamptz,
+    OUT retry_after integer
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET standard_conforming_strings = on
+AS $$
+DECLARE
+    looked record;
+    granted record;
+    kept record;
+    done boolean;
+    said text;
+    seen semel.seen;
+    asked_digest bytea;
+    lock bigint;
+    now_us bigint;
+BEGIN
+    done := semel.check_claim(
+        tenant, operation, key, facet, content, claimed_by, compare, on_lost, reference
+    );
+    IF in_savepoint IS NULL THEN
+        RAISE EXCEPTION 'semel: in_savepoint is missing'
+            USING ERRCODE = 'SM007', HINT = 'leave it out, or pass true or false';
+    END IF;
+    asked_digest := semel.digest(content);
+    lock := semel.lock_hash(tenant, operation, key, facet);
+    looked := semel.look(tenant, operation, key, facet, asked_digest, compare, on_lost, lock);
+    seen := looked.seen;
+    decision := looked.met;
+    now_us := looked.now_us;
+    IF decision IN ('fresh', 'reopened', 'rerun', 'reconcile') AND reference IS NOT NULL THEN
+        SELECT r.* INTO decision, pointer_kind, pointer_id, settled_at
+        FROM semel.refer(tenant, operation, reference, decision) AS r;
+    END IF;
+    IF decision IN ('fresh', 'reopened', 'rerun', 'reconcile') THEN
+        granted := semel.grant_claim(
+            tenant, operation, key, facet, seen, decision, asked_digest, claimed_by, in_savepoint,
+            now_us
+        );
+        permit := granted.permit;
+        fence := granted.fence;
+        incarnation := granted.incarnation;
+        takeovers := granted.takeovers;
+        said := semel.mark(
+            ' ' || lock || ':' || split_part(permit, '.', 6)
+            || coalesce(':' || encode(convert_to(reference, 'UTF8'), 'hex'), '')
+        );
+        said := semel.bound_idle(idle_timeout);
+        ask_first := decision = 'reconcile' OR (decision = 'reopened' AND on_lost = 'reconcile');
+        claimed_at := semel.instant(now_us);
+        decision := 'run';
+        RETURN;
+    END IF;
+    IF decision = 'held' THEN
+        RAISE EXCEPTION 'semel: this transaction already holds the key of %', operation
+            USING ERRCODE = 'SM008', HINT = 'claim a key once in a transaction';
+    ELSIF decision = 'lose' THEN
+        PERFORM semel.lose(seen, now_us);
+        decision := 'unknown';
+        seen.state := 'unknown';
+    ELSIF decision = 'rewind' THEN
+        PERFORM semel.write_lease(seen.token, seen.fence, now_us, seen.lease_us);
+        decision := 'in-progress';
+    ELSIF decision = 'replay' THEN
+        kept := semel.read_outcome(seen.outcome);
+        status := kept.status;
+        headers := kept.headers;
+        body := kept.body;
+        body_kept := kept.body_kept;
+    END IF;
+    IF decision = 'in-progress' THEN
+        retry_after := 1;
+    END IF;
+    IF decision = 'in-progress' AND seen.state = 'running' THEN
+        retry_after := greatest(1, least(
+            2147483647,
+            ceil(least(seen.lease_us, seen.renewed_at_us::numeric + seen.lease_us - now_us) / 1000000)
+        ));
+    END IF;
+    IF decision IN ('replay', 'forgotten', 'unknown')
+        OR decision = 'in-progress' AND seen.state = 'running'
+    THEN
+        state := seen.state;
+        holder := seen.claimed_by;
+        claimed_at := semel.instant(seen.claimed_at_us);
+        settled_at := semel.instant(seen.settled_at_us);
+        pointer_kind := seen.pointer_kind;
+        pointer_id := seen.pointer_id;
+    END IF;
+END
+$$;

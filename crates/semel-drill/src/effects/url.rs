@@ -4,6 +4,7 @@ use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
 use serde_json::Value;
+use tokio::time::Instant;
 
 use super::EffectsError;
 use crate::{
@@ -13,6 +14,9 @@ use crate::{
 
 /// How many characters of an answer are shown.
 const EXCERPT_CHARS: usize = 120;
+
+/// How long it is waited where the server answers "not now" and says no more.
+const BUSY_WAIT: Duration = Duration::from_millis(100);
 
 /// The server that counts, and where the count stands in its answer.
 #[derive(Debug)]
@@ -53,9 +57,27 @@ impl ByUrl {
             headers: headers.collect(),
             body: Bytes::new(),
         };
-        match self.target.send(&request, How::Whole, within).await {
+        match self.sent(&request, within).await {
             Got::Answer(answer) => counted(&answer, &fill_pointer(&self.pointer, names)),
             other => Err(uncounted(format!("GET {}: {other}", request.path))),
+        }
+    }
+}
+
+impl ByUrl {
+    /// Sends a request until the server no longer answers "not now", or the time is over.
+    async fn sent(&self, request: &Request, within: Duration) -> Got {
+        let until = Instant::now() + within;
+        loop {
+            let got = self.target.send(request, How::Whole, within).await;
+            let busy = got.answer().filter(|answer| matches!(answer.status, 429 | 503));
+            let Some(answer) = busy else { return got };
+            let asked = answer.header("retry-after").and_then(|said| said.trim().parse().ok());
+            let wait = asked.map_or(BUSY_WAIT, Duration::from_secs).max(BUSY_WAIT);
+            if Instant::now() + wait > until {
+                return got;
+            }
+            tokio::time::sleep(wait).await;
         }
     }
 }

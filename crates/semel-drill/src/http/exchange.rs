@@ -96,6 +96,15 @@ impl Got {
             Self::Broken(_) | Self::HungUp | Self::Swallowed(_) | Self::TimedOut => None,
         }
     }
+
+    /// Returns the whole answer that the target sent, whether the client has read it or not.
+    #[must_use]
+    pub const fn said(&self) -> Option<&Answer> {
+        match self {
+            Self::Answer(answer) | Self::Swallowed(answer) => Some(answer),
+            Self::Broken(_) | Self::HungUp | Self::TimedOut => None,
+        }
+    }
 }
 
 impl std::fmt::Display for Got {

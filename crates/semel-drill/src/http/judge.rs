@@ -60,6 +60,24 @@ pub(super) fn is_later(expected: &Expected, status: u16) -> bool {
     expected.in_progress.contains(&status) || expected.retry.contains(&status)
 }
 
+/// Says how long to wait, if that is said, where the server itself answers "not now": by 429 or 503,
+/// unless that is documented as an answer of the operation.
+pub(super) fn busy(expected: &Expected, got: &Got) -> Option<Option<Duration>> {
+    let answer = got.said()?;
+    let own = [
+        &expected.first,
+        &expected.mismatch,
+        &expected.in_progress,
+        &expected.missing_key,
+        &expected.bad_key,
+        &expected.late,
+    ];
+    let is_busy = matches!(answer.status, 429 | 503)
+        && !is_unknown(expected, answer)
+        && !own.iter().any(|own| own.contains(&answer.status));
+    is_busy.then(|| retry_after(answer))
+}
+
 fn is_unknown(expected: &Expected, answer: &Answer) -> bool {
     let Some((pointer, value)) = &expected.unknown else { return false };
     answer.at(pointer).as_ref() == Some(value)

@@ -1,10 +1,13 @@
 //! What a drill has seen that must still be true at its end.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::time::Instant;
 
-use super::exchange::{Answer, Request};
+use super::exchange::{Answer, Got, Request};
 use crate::plan::Names;
 
 /// The most intents whose effects are counted again.
@@ -28,19 +31,40 @@ pub(super) struct Kept {
 
 /// What is remembered from one rule to the last.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<Kept>);
+pub(super) struct Memory {
+    kept: Mutex<Kept>,
+    erred: AtomicBool,
+    looked_for_errors: AtomicBool,
+}
 
 impl Memory {
     /// Adds what a rule has seen.
     pub(super) fn keep(&self, seen: Kept) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let room = COUNTS_MAX.saturating_sub(kept.counts.len());
         kept.counts.extend(seen.counts.into_iter().take(room));
         kept.told.extend(seen.told);
     }
 
+    /// Remembers what a plain request met: a server's error there says nothing about keys elsewhere.
+    pub(super) fn errs(&self, met: &Got) {
+        if met.said().is_some_and(|answer| answer.status >= 500) {
+            self.erred.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Says whether nobody has looked for errors of plain requests yet; from now on somebody has.
+    pub(super) fn begins_to_look_for_errors(&self) -> bool {
+        !self.looked_for_errors.swap(true, Ordering::Relaxed)
+    }
+
+    /// Says whether a plain request, which nothing was asked before, has met a server's error.
+    pub(super) fn has_erred(&self) -> bool {
+        self.erred.load(Ordering::Relaxed)
+    }
+
     /// Returns all that was added.
     pub(super) fn kept(&self) -> Kept {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

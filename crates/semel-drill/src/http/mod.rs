@@ -3,6 +3,7 @@
 pub mod exchange;
 pub mod scenario;
 
+mod asking;
 mod chance;
 mod compare;
 mod connection;

@@ -13,12 +13,11 @@ use super::{
     connection::Connection,
     drill::Drill,
     exchange::{Answer, Exchange, Got, How, Request},
-    judge::{Judged, judge, judge_other},
     memory::{Kept, Told},
-    words::{effects, listed, shown},
+    words::effects,
 };
 use crate::{
-    plan::{Expected, KeyStyle, Names, RequestSpec, fill, fill_path},
+    plan::{KeyStyle, Names, RequestSpec, fill, fill_path},
     report::Ended,
 };
 
@@ -188,81 +187,6 @@ impl<'d> Trial<'d> {
         self.seen().exchanges.push(Exchange { what, request, got, sent_at, took });
     }
 
-    /// Sends a request that nothing was asked before: it must be answered as a first run. An API that
-    /// limits its callers may have it sent again.
-    pub(super) async fn first(&self, what: &str, request: &Request) -> Tried<Answer> {
-        let until = self.until(what, request, |expected, got| match judge(expected, got) {
-            // An error is not retried: the plan may ask for what the API cannot do.
-            Judged::Nothing => Judged::Refused,
-            judged => judged,
-        });
-        match until.await? {
-            (Judged::Done(answer), _) => Ok(answer),
-            (_, got) => failed(format!(
-                "{what} was answered {}, and a first run is documented as {}",
-                shown(&got),
-                listed(&self.drill.expected.first)
-            )),
-        }
-    }
-
-    /// Sends a request until it is definite whether it was done, as a client that keeps its key does.
-    /// Every answer on the way must be one that asks for a retry.
-    pub(super) async fn settled(&self, what: &str, request: &Request) -> Tried<Answer> {
-        match self.until_definite(what, request).await? {
-            (Judged::Done(answer), _) => Ok(answer),
-            (Judged::Unknown, got) => {
-                broken(format!("{what} is answered `unknown`: {}", shown(&got)))
-            }
-            (_, got) => broken(format!("{what} is answered {}", shown(&got))),
-        }
-    }
-
-    /// Sends a request until the answer is definite, or nobody can know.
-    pub(super) async fn until_definite(
-        &self,
-        what: &str,
-        request: &Request,
-    ) -> Tried<(Judged, Got)> {
-        self.until(what, request, judge).await
-    }
-
-    /// Sends a request with other content than its key was used with until the answer is definite.
-    pub(super) async fn until_refused(
-        &self,
-        what: &str,
-        request: &Request,
-    ) -> Tried<(Judged, Got)> {
-        self.until(what, request, judge_other).await
-    }
-
-    async fn until(
-        &self,
-        what: &str,
-        request: &Request,
-        judge: impl Fn(&Expected, &Got) -> Judged,
-    ) -> Tried<(Judged, Got)> {
-        let (mut backoff, began) = (self.backoff(), Instant::now());
-        loop {
-            let got = self.send(what, request, How::Whole).await;
-            let asked = match judge(&self.drill.expected, &got) {
-                Judged::Later(after) => after,
-                Judged::Nothing => None,
-                definite => return Ok((definite, got)),
-            };
-            let wait = backoff.next(asked);
-            let patience = self.drill.retries_for();
-            if began.elapsed() + wait > patience {
-                return broken(format!(
-                    "{what} got no definite answer in {} s, the last was {}",
-                    patience.as_secs(),
-                    shown(&got)
-                ));
-            }
-            tokio::time::sleep(wait).await;
-        }
-    }
-
     /// Sends a request again until it is answered, and holds the answer against the first.
     pub(super) async fn replays(
         &self,
@@ -271,12 +195,30 @@ impl<'d> Trial<'d> {
         first: &Answer,
     ) -> Tried<Answer> {
         let again = self.settled(what, request).await?;
-        match compare::difference(first, &again) {
+        match self.difference(first, &again) {
             None => Ok(again),
             Some(difference) => {
                 broken(format!("{what} is not the first answer again: {difference}"))
             }
         }
+    }
+
+    /// Says how an answer differs from the first, in what the plan does not call volatile.
+    pub(super) fn difference(&self, first: &Answer, again: &Answer) -> Option<String> {
+        compare::difference(&self.drill.expected.volatile, first, again)
+    }
+
+    /// Says whether a request may have run without being answered so: its answer was lost, or an error.
+    pub(super) fn may_have_run(&self, request: &Request) -> bool {
+        self.seen().exchanges.iter().any(|exchange| {
+            let said = exchange.got.said();
+            exchange.request == *request && said.is_none_or(|answer| answer.status >= 500)
+        })
+    }
+
+    /// Says how long the last request took.
+    pub(super) fn last_took(&self) -> Duration {
+        self.seen().exchanges.last().map_or(Duration::ZERO, |exchange| exchange.took)
     }
 
     /// Remembers a first answer until the end of the drill.

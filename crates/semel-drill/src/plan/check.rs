@@ -318,6 +318,17 @@ fn answers(plan: &Plan, reading: &mut Reading<'_>) {
     if let Some([place, _]) = &plan.answers.unknown {
         pointer("answers.unknown", place, &[], reading);
     }
+    for volatile in &plan.answers.volatile {
+        if volatile.starts_with('/') {
+            pointer("answers.volatile", volatile, &[], reading);
+        } else if HeaderName::try_from(volatile.as_str()).is_err() {
+            let message = format!(
+                "`answers.volatile` holds {volatile:?}, which is neither a JSON pointer, such as \
+                 \"/served_at\", nor the name of a header"
+            );
+            reading.problem("answers.volatile", message);
+        }
+    }
     if let Some([name, value]) = &plan.answers.replay_header
         && (HeaderName::try_from(name.as_str()).is_err() || value.is_empty())
     {

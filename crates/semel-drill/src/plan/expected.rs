@@ -38,6 +38,8 @@ pub struct Expected {
     /// A JSON pointer into an answer's body, and the text there by which it says that nobody can know
     /// whether the intent was done; `None` where no such answer is documented.
     pub unknown: Option<(String, String)>,
+    /// What may differ from answer to answer: JSON pointers of the body, and names of headers.
+    pub volatile: Vec<String>,
     /// After how long an outcome is no longer replayed; `None` where the plan does not say.
     pub replay_for: Option<Duration>,
     /// What a retry after that meets.
@@ -85,6 +87,7 @@ impl Plan {
                 Some([pointer, value]) => Some((pointer.clone(), value.clone())),
                 None => contract.unknown.map(|(pointer, value)| (pointer.into(), value.into())),
             },
+            volatile: answers.volatile.clone(),
             replay_for: self.lifetime.replay_for,
             late_retry: self.lifetime.late.or(contract.late_retry).unwrap_or(Late::Refused),
         }

@@ -196,7 +196,8 @@ table! {
 
 table! {
     /// What the API documents, where it differs from its contract. Answers of the server itself, 429
-    /// and 503, are never a fault: they ask for a retry.
+    /// and 503, ask for a retry: they are waited out in every rule, as long as `retry-after` says and up
+    /// to `bounds.patience` in all.
     pub struct AnswersSpec {
         /// Statuses of a first run.
         first: Option<Vec<u16>>,
@@ -218,6 +219,13 @@ table! {
         other_operation: Option<Other>,
         /// How the same command in other bytes is taken: `"same"`, `"mismatch"` or `"independent"`.
         reformatted: Option<Other>,
+        /// What may differ from answer to answer: JSON pointers of the body, such as `"/served_at"`,
+        /// and names of headers, such as `"etag"`. A retry is held against the first answer by its
+        /// status, by the bytes of its body, and by `content-type` (without parameters),
+        /// `content-disposition`, `content-encoding`, `content-language`, `etag`, `link` and
+        /// `location`; other headers may differ always. Where a pointer is named, bodies are compared
+        /// as JSON without what stands there.
+        volatile: Vec<String> = [],
         /// A header that marks a replay, with its value.
         replay_header: Option<[String; 2]>,
         /// A JSON pointer into an answer's body, and the text there by which it says that nobody can

@@ -17,5 +17,5 @@ mod ours;
 mod pages;
 mod peers;
 mod report;
-
+mod rough;
 mod stack;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use super::{Rule, Scenario, race::together};
 use crate::http::{
-    compare,
+    asking::Begun,
     drill::Drill,
     exchange::{Answer, Got, How, Request},
     judge::{Judged, is_mismatch, judge},
@@ -43,9 +43,7 @@ impl Scenario for ChangedAfter {
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
         let changed = changed_body(trial.drill).map_err(crate::report::Ended::NotTried)?;
-        let names = trial.intent();
-        let request = trial.command(&names);
-        let first = trial.first("the first request", &request).await?;
+        let Begun { names, request, answer: first } = trial.begin("the first request").await?;
         let other = trial.command_with(&names, changed);
         refused(trial, &names, "the changed request", &other, &first).await?;
         trial.replays("the first request, sent again,", &request, &first).await?;
@@ -70,8 +68,7 @@ pub(super) async fn refused(
     if is_mismatch(&trial.drill.expected, &got) {
         return Ok(());
     }
-    if got.answer().is_some_and(|answer| answer.body == first.body && answer.status == first.status)
-    {
+    if got.answer().is_some_and(|answer| trial.difference(first, answer).is_none()) {
         return broken(format!("{what} got the answer of another request: {}", shown(&got)));
     }
     let documented = listed(&trial.drill.expected.mismatch);
@@ -155,7 +152,7 @@ async fn winner(trial: &Trial<'_>, bodies: &[Request; 2], round: &str) -> Tried<
 fn racer(trial: &Trial<'_>, got: &Got, answer: Option<&Answer>, round: &str) -> Tried<()> {
     match (judge(&trial.drill.expected, got), answer) {
         (Judged::Later(_), _) | (Judged::Mismatch, None) => Ok(()),
-        (Judged::Done(got), Some(answer)) => match compare::difference(&got, answer) {
+        (Judged::Done(got), Some(answer)) => match trial.difference(&got, answer) {
             None => Ok(()),
             Some(difference) => broken(format!(
                 "in {round} the retry is not the answer of the winner: {difference}"
@@ -164,6 +161,7 @@ fn racer(trial: &Trial<'_>, got: &Got, answer: Option<&Answer>, round: &str) -> 
         (Judged::Done(_), None) => {
             broken(format!("in {round} the content that lost was answered as done"))
         }
+        _ if got.answer().is_none() => failed(format!("in {round} a racer got {got}")),
         _ => broken(format!("in {round} a racer got {}", shown(got))),
     }
 }
@@ -173,10 +171,10 @@ async fn meanwhile(trial: &Trial<'_>, slow: &str, changed: &str) -> Tried<()> {
     let takes = took(trial, slow).await?;
     let names = trial.intent();
     let (request, other) = (trial.command_with(&names, slow), trial.command_with(&names, changed));
-    let first = trial.send("the slow request", &request, How::Whole);
+    let first = trial.ask("the slow request", &request);
     let second = async {
         tokio::time::sleep(takes / 3).await;
-        trial.send("the changed request meanwhile", &other, How::Whole).await
+        trial.ask("the changed request meanwhile", &other).await
     };
     let (first, second) = tokio::join!(first, second);
     trial.happened_once(&names, "a changed request came while the first ran").await?;
@@ -185,9 +183,15 @@ async fn meanwhile(trial: &Trial<'_>, slow: &str, changed: &str) -> Tried<()> {
         Judged::Done(_) => {
             return broken("a changed request was answered as done while the first ran");
         }
+        _ if second.answer().is_none() => {
+            return failed(format!("a changed request got {second} while the first ran"));
+        }
         _ => {
             return broken(format!("a changed request got {} while the first ran", shown(&second)));
         }
+    }
+    if first.answer().is_none() {
+        return failed(format!("the slow request got {first}"));
     }
     let Judged::Done(first) = judge(&trial.drill.expected, &first) else {
         return broken(format!("the slow request got {} because another came", shown(&first)));
@@ -198,12 +202,9 @@ async fn meanwhile(trial: &Trial<'_>, slow: &str, changed: &str) -> Tried<()> {
 
 /// Says how long the slow body takes.
 pub(super) async fn took(trial: &Trial<'_>, slow: &str) -> Tried<std::time::Duration> {
-    let names = trial.intent();
-    let began = tokio::time::Instant::now();
-    trial
-        .first("a slow request, to see how slow it is,", &trial.command_with(&names, slow))
-        .await?;
-    let took = began.elapsed();
+    let what = "a slow request, to see how slow it is,";
+    trial.begin_with(what, |names| trial.command_with(names, slow)).await?;
+    let took = trial.last_took();
     if took < SLOW_MIN {
         return failed(format!(
             "`variants.slow` took only {} ms: nothing can come meanwhile",

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::{Rule, Scenario, changed::refused};
 use crate::{
     http::{
-        compare,
+        asking::Begun,
         drill::Drill,
         exchange::Request,
         judge::{Judged, is_mismatch},
@@ -38,9 +38,7 @@ impl Scenario for Reformatted {
     }
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
-        let names = trial.intent();
-        let request = trial.command(&names);
-        let first = trial.first("the first request", &request).await?;
+        let Begun { names, request, answer: first } = trial.begin("the first request").await?;
         let mut seen = Vec::new();
         for (what, other) in reformatted(trial, &names, &request) {
             let got = trial.until_refused(what, &other).await;
@@ -49,7 +47,7 @@ impl Scenario for Reformatted {
             let allowed = &trial.drill.expected.reformatted;
             let taken = match judged {
                 Judged::Done(again) => {
-                    if let Some(difference) = compare::difference(&first, &again) {
+                    if let Some(difference) = trial.difference(&first, &again) {
                         return broken(format!("{what} was answered as done, but {difference}"));
                     }
                     Other::Same
@@ -105,9 +103,9 @@ impl Scenario for NumberTwins {
     async fn run(&self, trial: &Trial<'_>) -> Tried {
         let missing = || Ended::NotTried("the plan has no `variants.twins`".into());
         let [one, other] = trial.drill.plan.variants.twins.as_ref().ok_or_else(missing)?;
-        let names = trial.intent();
-        let first_request = trial.command_with(&names, one);
-        let first = trial.first("the first twin", &first_request).await?;
+        let twin = |names: &Names| trial.command_with(names, one);
+        let Begun { names, request: first_request, answer: first } =
+            trial.begin_with("the first twin", twin).await?;
         let twin = trial.command_with(&names, other);
         let what = "the other twin under the used key";
         refused(trial, &names, what, &twin, &first).await?;

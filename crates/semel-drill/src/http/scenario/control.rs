@@ -4,10 +4,12 @@ use async_trait::async_trait;
 
 use super::{Rule, Scenario};
 use crate::http::{
+    asking::Begun,
     drill::Drill,
     trial::{Trial, Tried, failed},
     words::effects,
 };
+use crate::plan::Names;
 
 pub(super) const RULE: Rule = Rule {
     name: "control",
@@ -28,16 +30,17 @@ impl Scenario for Control {
     }
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
-        let (one, other) = (trial.intent(), trial.intent());
-        let before = trial.count(&one).await?;
+        let before = trial.count(&trial.intent()).await?;
         if before != 0 {
             return failed(format!("a fresh intent is counted {before} times before it was asked"));
         }
-        for (what, names) in [("the first intent", &one), ("the second intent", &other)] {
-            let request = trial.command(names);
-            let answer = trial.first(what, &request).await?;
-            trial.remember(names, &request, &answer);
-            let count = trial.count_up_to(names, 1).await?;
+        let mut last = None;
+        for what in ["the first intent", "the second intent"] {
+            let Begun { names, request, answer } =
+                trial.begin_plainly(what, || trial.intent()).await?;
+            trial.remember(&names, &request, &answer);
+            let count = trial.count_up_to(&names, 1).await?;
+            last = Some(names);
             if count != 1 {
                 return failed(format!(
                     "{what} was done once and is counted as {}",
@@ -46,9 +49,10 @@ impl Scenario for Control {
             }
         }
         // The same command under a new key is a new intent, which nothing may hold back.
-        let mut again = one.clone();
-        again.key = trial.key();
-        trial.first("the first intent's command under a new key", &trial.command(&again)).await?;
+        let one = last.unwrap_or_else(|| trial.intent());
+        let again = || Names { key: trial.key(), ..one.clone() };
+        let what = "the second intent's command under a new key";
+        let Begun { names: again, .. } = trial.begin_plainly(what, again).await?;
         match trial.count_up_to(&again, 2).await? {
             2 => {
                 Ok("each intent was counted once, and a second one with the same content again"

@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use super::{Rule, Scenario, changed::took};
 use crate::{
     http::{
+        asking::Begun,
         drill::Drill,
-        exchange::{Got, How},
+        exchange::How,
         judge::Judged,
         process::Process,
-        trial::{Trial, Tried, broken, failed},
+        trial::{Trial, Tried, broken},
         words::{effects, shown},
     },
     plan::Names,
@@ -73,17 +74,10 @@ impl Scenario for Crash {
 
 /// Kills the API right after it sent its answer, which nobody got.
 async fn after_the_answer(trial: &Trial<'_>, process: &Process) -> Tried<()> {
-    let names = trial.intent();
-    let request = trial.command(&names);
     let what = "the request before the kill, whose answer is lost,";
-    let got = trial.send(what, &request, How::Swallow).await;
+    let begun = trial.begin_lost(what).await;
     restarted(process).await?;
-    let Got::Swallowed(lost) = got else {
-        return failed(format!("{what} got {}", shown(&got)));
-    };
-    if !trial.drill.expected.first.contains(&lost.status) {
-        return failed(format!("{what} was answered {}", lost.status));
-    }
+    let Begun { names, request, answer: lost } = begun?;
     let replayed = trial.replays("the retry after the kill", &request, &lost).await;
     trial.happened_once(&names, "a kill behind the answer, and a retry").await?;
     replayed.map(drop)
@@ -175,9 +169,7 @@ impl Scenario for Restart {
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
         let process = process(trial.drill)?;
-        let names = trial.intent();
-        let request = trial.command(&names);
-        let first = trial.first("the first request", &request).await?;
+        let Begun { names, request, answer: first } = trial.begin("the first request").await?;
         process.stop().await.map_err(Ended::Failed)?;
         process.start().await.map_err(Ended::Failed)?;
         let replayed = trial.replays("the retry after the restart", &request, &first).await;

@@ -6,7 +6,6 @@ use super::{Rule, Scenario};
 use crate::{
     http::{
         drill::Drill,
-        exchange::How,
         trial::{Trial, Tried, broken, failed},
         words::shown,
     },
@@ -36,7 +35,7 @@ impl Scenario for FailedFirst {
         let body = body.ok_or_else(|| Ended::NotTried(MISSING.into()))?;
         let names = trial.intent();
         let request = trial.command_with(&names, body);
-        let first = trial.send("the request that is refused", &request, How::Whole).await;
+        let first = trial.ask("the request that is refused", &request).await;
         let refusal = first.answer().filter(|answer| (400..500).contains(&answer.status));
         let Some(refusal) = refusal else {
             return failed(format!(
@@ -45,12 +44,13 @@ impl Scenario for FailedFirst {
             ));
         };
         trial.happened(&names, 0, "a refused request").await?;
-        let again = trial.send("its retry", &request, How::Whole).await;
+        let again = trial.ask("its retry", &request).await;
         trial.happened(&names, 0, "the retry of a refused request").await?;
         match again.answer() {
             Some(answer) if answer.status == refusal.status => {
                 Ok(format!("no effect; both were refused with {}", refusal.status))
             }
+            None => failed(format!("the retry of a refused request got {again}")),
             _ => broken(format!(
                 "the request was refused with {}, and its retry got {}",
                 refusal.status,

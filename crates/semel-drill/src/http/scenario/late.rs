@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use super::{Rule, Scenario};
 use crate::{
     http::{
-        compare,
+        asking::Begun,
         drill::Drill,
-        exchange::{Answer, How},
+        exchange::Answer,
         judge::{Judged, is_mismatch, judge},
         trial::{Trial, Tried, broken},
         words::{listed, shown},
@@ -42,10 +42,9 @@ impl Scenario for Late {
     }
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
-        let (same, other) = (trial.intent(), trial.intent());
-        let request = trial.command(&same);
-        let first = trial.first("the first request", &request).await?;
-        let theirs = trial.first("another first request", &trial.command(&other)).await?;
+        let Begun { names: other, answer: theirs, .. } =
+            trial.begin("another first request").await?;
+        let Begun { names: same, answer: first, .. } = trial.begin("the first request").await?;
         trial.happened_once(&same, "the first request").await?;
         tokio::time::sleep(trial.drill.expected.replay_for.unwrap_or_default() + MARGIN).await;
         let seen = retried(trial, &same, &first).await?;
@@ -60,7 +59,7 @@ impl Scenario for Late {
 async fn retried(trial: &Trial<'_>, names: &Names, first: &Answer) -> Tried {
     let expected = &trial.drill.expected;
     let what = "the late retry";
-    let got = trial.send(what, &trial.command(names), How::Whole).await;
+    let got = trial.ask(what, &trial.command(names)).await;
     let count = trial.count(names).await?;
     let answer = got.answer();
     let refused = answer.is_some_and(|answer| expected.late.contains(&answer.status));
@@ -70,7 +69,7 @@ async fn retried(trial: &Trial<'_>, names: &Names, first: &Answer) -> Tried {
     }
     match judge(expected, &got) {
         // Kept longer than documented: harmless, since nothing happens and it is the same request's.
-        Judged::Done(again) if count == 1 => match compare::difference(first, &again) {
+        Judged::Done(again) if count == 1 => match trial.difference(first, &again) {
             None => Ok("1 effect; the late retry still got the first answer".into()),
             Some(difference) => {
                 broken(format!("{what} did nothing and is not the first answer: {difference}"))
@@ -96,11 +95,11 @@ async fn retried(trial: &Trial<'_>, names: &Names, first: &Answer) -> Tried {
 async fn reused(trial: &Trial<'_>, names: &Names, first: &Answer) -> Tried<()> {
     let expected = &trial.drill.expected;
     let what = "another command under a key whose life is over";
-    let got = trial.send(what, &trial.command(names), How::Whole).await;
+    let got = trial.ask(what, &trial.command(names)).await;
     let count = trial.count(names).await?;
     let late = got.answer().is_some_and(|answer| expected.late.contains(&answer.status));
     match judge(expected, &got) {
-        Judged::Done(answer) if count == 0 || compare::difference(first, &answer).is_none() => {
+        Judged::Done(answer) if count == 0 || trial.difference(first, &answer).is_none() => {
             broken(format!("{what} got the old answer: {}", shown(&got)))
         }
         Judged::Done(_) if expected.late_retry == Documented::Refused => {

@@ -4,11 +4,9 @@ use async_trait::async_trait;
 
 use super::{Rule, Scenario};
 use crate::http::{
-    compare,
+    asking::Begun,
     drill::Drill,
-    exchange::{Got, How},
-    trial::{Trial, Tried, broken, failed},
-    words::{listed, shown},
+    trial::{Trial, Tried, broken},
 };
 
 pub(super) struct LostAnswer;
@@ -28,24 +26,12 @@ impl Scenario for LostAnswer {
     }
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
-        let names = trial.intent();
-        let request = trial.command(&names);
         let what = "the first request, whose answer is lost,";
-        let lost = match trial.send(what, &request, How::Swallow).await {
-            Got::Swallowed(answer) => answer,
-            got => return failed(format!("{what} got {}", shown(&got))),
-        };
-        if !trial.drill.expected.first.contains(&lost.status) {
-            let first = listed(&trial.drill.expected.first);
-            return failed(format!(
-                "{what} was answered {}, and a first run is documented as {first}",
-                lost.status
-            ));
-        }
+        let Begun { names, request, answer: lost } = trial.begin_lost(what).await?;
         let retry = trial.settled("the retry", &request).await;
         trial.happened_once(&names, "an answer was lost and retried").await?;
         let retry = retry?;
-        if let Some(difference) = compare::difference(&lost, &retry) {
+        if let Some(difference) = trial.difference(&lost, &retry) {
             return broken(format!("the retry is not the answer that was lost: {difference}"));
         }
         trial.replays("the second retry", &request, &retry).await?;

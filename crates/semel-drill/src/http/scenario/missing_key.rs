@@ -5,8 +5,7 @@ use async_trait::async_trait;
 use super::{Rule, Scenario};
 use crate::http::{
     drill::Drill,
-    exchange::How,
-    trial::{Trial, Tried, broken},
+    trial::{Trial, Tried, broken, failed},
     words::{listed, shown},
 };
 
@@ -30,11 +29,14 @@ impl Scenario for MissingKey {
         let names = trial.intent();
         let request = trial.keyless(&trial.drill.plan.request, &names);
         let what = "a request without a key";
-        let got = trial.send(what, &request, How::Whole).await;
+        let got = trial.ask(what, &request).await;
         trial.happened(&names, 0, what).await?;
         let documented = &trial.drill.expected.missing_key;
         if got.answer().is_some_and(|answer| documented.contains(&answer.status)) {
             return Ok(format!("no effect; {what} got {got}"));
+        }
+        if got.answer().is_none() {
+            return failed(format!("{what} got {got}"));
         }
         broken(format!("{what} got {}, and {} is documented", shown(&got), listed(documented)))
     }

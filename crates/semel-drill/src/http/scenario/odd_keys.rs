@@ -7,9 +7,8 @@ use async_trait::async_trait;
 use super::{Rule, Scenario};
 use crate::{
     http::{
-        compare,
         drill::Drill,
-        exchange::{Got, How, Request},
+        exchange::{Got, Request},
         judge::{Judged, judge},
         trial::{Trial, Tried, broken},
         words::{listed, shown},
@@ -142,7 +141,7 @@ fn dressed(trial: &Trial<'_>, key: String) -> String {
 async fn alone(trial: &Trial<'_>, tally: &mut Tally, what: &str, keys: &[String]) -> Tried<()> {
     let names = trial.intent_with(keys.first().cloned().unwrap_or_default());
     let request = with_keys(trial, &names, keys);
-    let got = trial.send(what, &request, How::Whole).await;
+    let got = trial.ask(what, &request).await;
     match judge(&trial.drill.expected, &got) {
         Judged::Done(first) => {
             let again = trial.until_definite(&format!("{what}, again"), &request).await;
@@ -151,7 +150,8 @@ async fn alone(trial: &Trial<'_>, tally: &mut Tally, what: &str, keys: &[String]
                 (_, 0) => Some("was answered as done and had no effect".to_owned()),
                 (_, 2..) => Some(format!("did not protect: {count} effects")),
                 (Err(_), _) => Some("was taken, and its retry got no definite answer".to_owned()),
-                (Ok((Judged::Done(again), _)), _) => compare::difference(&first, &again)
+                (Ok((Judged::Done(again), _)), _) => trial
+                    .difference(&first, &again)
                     .map(|difference| format!("was taken, but in its retry {difference}")),
                 (Ok((_, got)), _) => Some(format!("was taken, and its retry got {}", shown(&got))),
             };
@@ -193,7 +193,7 @@ async fn pair(trial: &Trial<'_>, tally: &mut Tally, what: &str, keys: [String; 2
     let mut taken = Vec::new();
     for names in [&one, &other] {
         let request = with_keys(trial, names, std::slice::from_ref(&names.key));
-        let got = trial.send(what, &request, How::Whole).await;
+        let got = trial.ask(what, &request).await;
         match judge(&trial.drill.expected, &got) {
             Judged::Done(answer) => {
                 taken.push(answer);

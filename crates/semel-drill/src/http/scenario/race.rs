@@ -5,11 +5,10 @@ use futures_util::future::{join_all, try_join_all};
 
 use super::{Rule, Scenario};
 use crate::http::{
-    compare,
     drill::Drill,
     exchange::{Answer, Got, Request},
     judge::{Judged, judge},
-    trial::{Trial, Tried, broken},
+    trial::{Trial, Tried, broken, failed},
     words::shown,
 };
 
@@ -44,15 +43,14 @@ impl Scenario for Race {
             let retry = trial.settled(&format!("{what}, the retry"), &request).await;
             trial.happened_once(&names, &format!("{racers} equals at once in {what}")).await?;
             let retry = retry?;
-            answered +=
-                winners?.into_iter().try_fold(0, |count, answer| {
-                    match compare::difference(&retry, &answer) {
-                        None => Ok(count + 1),
-                        Some(difference) => {
-                            broken(format!("in {what} the answers differ: in one {difference}"))
-                        }
+            answered += winners?.into_iter().try_fold(0, |count, answer| {
+                match trial.difference(&retry, &answer) {
+                    None => Ok(count + 1),
+                    Some(difference) => {
+                        broken(format!("in {what} the answers differ: in one {difference}"))
                     }
-                })?;
+                }
+            })?;
         }
         let answered = match answered {
             all if all == ROUNDS * racers => "all got the one answer".to_owned(),
@@ -67,7 +65,12 @@ pub(super) async fn together(trial: &Trial<'_>, requests: &[(String, Request)]) 
     let connections = try_join_all(requests.iter().map(|_| trial.connect())).await?;
     let sent = connections.into_iter().zip(requests);
     let sent = sent.map(|(connection, (what, request))| trial.send_on(connection, what, request));
-    Ok(join_all(sent).await)
+    let got = join_all(sent).await;
+    // What got no answer says nothing, and neither does an error where plain requests meet them too.
+    let again = got.into_iter().zip(requests).map(|(got, (what, request))| async move {
+        trial.without_error(&format!("{what}, again"), request, got).await
+    });
+    Ok(join_all(again).await)
 }
 
 /// The answers of those that were told that it was done. All others must have been told to come again.
@@ -77,6 +80,9 @@ fn answers(trial: &Trial<'_>, got: &[Got]) -> Tried<Vec<Answer>> {
         match judge(&trial.drill.expected, got) {
             Judged::Done(answer) => answers.push(answer),
             Judged::Later(_) => {}
+            Judged::Nothing if got.answer().is_none() => {
+                return failed(format!("one of the equals got {got}"));
+            }
             _ => {
                 return broken(format!(
                     "one of the equals got {}, which is neither the answer nor documented as \"come again\"",

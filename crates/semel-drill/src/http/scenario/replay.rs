@@ -4,6 +4,7 @@ use async_trait::async_trait;
 
 use super::{Rule, Scenario};
 use crate::http::{
+    asking::Begun,
     compare,
     drill::Drill,
     trial::{Trial, Tried, broken},
@@ -27,9 +28,7 @@ impl Scenario for Replay {
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
         let expected = &trial.drill.expected;
-        let names = trial.intent();
-        let request = trial.command(&names);
-        let first = trial.first("the first request", &request).await?;
+        let Begun { names, request, answer: first } = trial.begin("the first request").await?;
         trial.remember(&names, &request, &first);
         if compare::is_marked(expected, &first) {
             return broken("the first answer is marked as a replay");
@@ -39,7 +38,7 @@ impl Scenario for Replay {
             let again = trial.settled(what, &request).await;
             trial.happened_once(&names, what).await?;
             let again = again?;
-            if let Some(difference) = compare::difference(&first, &again) {
+            if let Some(difference) = trial.difference(&first, &again) {
                 return broken(format!("{what} is not the first answer again: {difference}"));
             }
             if let Some(lacks) = compare::unmarked(expected, &again) {

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use super::{Rule, Scenario};
 use crate::{
     http::{
+        asking::Begun,
         drill::Drill,
-        exchange::How,
         trial::{Trial, Tried, broken, failed},
         words::{effects, shown},
     },
@@ -41,16 +41,14 @@ impl Meanwhile {
     async fn run(&self, trial: &Trial<'_>) -> Tried {
         let (resource, spec) = self.of(trial.drill).map_err(Ended::NotTried)?;
         let past = self.past();
-        let mut names = trial.intent();
-        let request = trial.command(&names);
-        let first = trial.first("the first request", &request).await?;
+        let Begun { mut names, request, answer: first } = trial.begin("the first request").await?;
         names.id = first.at(&resource.id);
         if names.id.is_none() {
             return failed(format!("the first answer has nothing at `{}`", resource.id));
         }
         trial.happened_once(&names, "the first request").await?;
         let what = format!("the request by which it is {past}");
-        let got = trial.send(&what, &trial.aside(spec, &names), How::Whole).await;
+        let got = trial.ask_for_success(&what, &trial.aside(spec, &names)).await;
         if !got.answer().is_some_and(|answer| (200..300).contains(&answer.status)) {
             return failed(format!("{what} got {}", shown(&got)));
         }

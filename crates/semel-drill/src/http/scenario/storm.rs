@@ -6,11 +6,10 @@ use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use super::{Rule, Scenario};
 use crate::http::{
     chance::{Backoff, Chance},
-    compare,
     drill::Drill,
     exchange::{Answer, Got, How},
     judge::{Judged, judge},
-    trial::{Trial, Tried, broken},
+    trial::{Trial, Tried, broken, failed},
     words::shown,
 };
 
@@ -76,10 +75,8 @@ async fn client(trial: &Trial<'_>, number: usize, mut chance: Chance) -> Tried<u
         }
         let wait = backoff.next(pause);
         if began.elapsed() + wait > trial.drill.retries_for() {
-            return broken(format!(
-                "client {number} has no answer after {asked} tries: {}",
-                shown(&got)
-            ));
+            let why = format!("client {number} has no answer after {asked} tries: {}", shown(&got));
+            return if got.said().is_some() { broken(why) } else { failed(why) };
         }
         tokio::time::sleep(wait).await;
     };
@@ -88,7 +85,7 @@ async fn client(trial: &Trial<'_>, number: usize, mut chance: Chance) -> Tried<u
     replayed?;
     let first = &trial.drill.expected.first;
     for answer in lost.iter().filter(|answer| first.contains(&answer.status)) {
-        if let Some(difference) = compare::difference(&known, answer) {
+        if let Some(difference) = trial.difference(&known, answer) {
             return broken(format!(
                 "an answer that client {number} lost was another: {difference}"
             ));

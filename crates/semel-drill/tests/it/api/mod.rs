@@ -7,5 +7,5 @@ mod shop;
 
 pub(crate) use self::{
     fault::Fault,
-    serve::{Api, PLAN, plan, short_lived_plan, unprotected_api},
+    serve::{Api, PLAN, plan, right_api, short_lived_plan, unprotected_api},
 };

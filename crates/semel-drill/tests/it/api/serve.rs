@@ -133,6 +133,11 @@ pub(crate) fn unprotected_api(file: PathBuf) -> Router {
     router(Shop::open(Some(Fault::IgnoresKeys), Some(file)))
 }
 
+/// The API that keeps its keys well, for others to put something before it.
+pub(crate) fn right_api() -> Router {
+    router(Shop::open(None, None))
+}
+
 fn router(shop: Shop) -> Router {
     Router::new()
         .route("/orders", post(order))

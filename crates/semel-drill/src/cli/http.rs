@@ -124,6 +124,10 @@ impl Http {
             )
         })?;
         let ca = self.ca.as_deref();
+        // Also where nothing speaks TLS: who names a file means it.
+        if ca.is_some() {
+            semel_gateway::tls::client(ca).map_err(|error| Failure::usage(error.to_string()))?;
+        }
         let target = Target::parse(url, ca)?;
         let effects = Effects::open(&plan.effects, &target, ca, plan.bounds.answer_wait)?;
         let seed = match self.seed.or(plan.bounds.seed) {

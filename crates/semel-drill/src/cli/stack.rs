@@ -1,16 +1,32 @@
 //! `semel-drill stack`: gateways of this build and their store under trouble.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::Args;
 use semel::entropy::{Entropy, SystemEntropy};
 use semel_testkit::servers::Major;
+use tokio::time::timeout;
 
-use super::exit::{Exit, Failure, say};
+use super::{
+    exit::{Exit, Failure, say},
+    interruption::Interruption,
+};
 use crate::{
     aside::aside,
-    stack::{OnLost, Progress, Report, Settings, StackError, Store, Trouble, Until, Upstream, run},
+    stack::{
+        OnLost, Progress, Report, Settings, StackError, Store, Trouble, Until, Upstream,
+        no_verdict_json, no_verdict_junit, run,
+    },
 };
+
+/// How long what was started may take to end.
+const END_WAIT: Duration = Duration::from_secs(10);
 
 /// Drills Semel itself: gateways and their store under kills, cuts and skewed clocks
 #[derive(Args, Debug)]
@@ -77,21 +93,28 @@ impl StackArgs {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let (json, junit) = (self.json, self.junit.clone());
         let settings = self.settings()?;
-        aside(format_args!("seed {}", settings.seed));
-        // A server that does not run says so by a panic, in its own words.
-        let drill = tokio::spawn(async move { run(&settings, &Progress::shown()).await });
-        let stop = drill.abort_handle();
-        let report = tokio::select! {
-            done = drill => match done {
-                Ok(done) => done?,
-                Err(error) => return Err(not_found_out(format!("the drill broke off: {error}"))),
-            },
-            _ = tokio::signal::ctrl_c() => {
-                stop.abort();
-                return Err(not_found_out("interrupted".to_owned()));
-            }
+        settings.check().map_err(Failure::usage)?;
+        // Made before anything runs: a drill whose report has no place is not begun.
+        if let Some(folder) = &settings.folder {
+            std::fs::create_dir_all(folder).map_err(|error| no_place(folder, &error))?;
+        }
+        let junit = match &junit {
+            Some(path) => Some(File::create(path).map_err(|error| no_place(path, &error))?),
+            None => None,
         };
-        tell(&report, json, junit)
+        aside(format_args!("seed {}", settings.seed));
+        match drilled(settings).await {
+            Ok(report) => tell(&report, json, junit),
+            Err(failure) => {
+                if let Some(mut file) = junit {
+                    file.write_all(no_verdict_junit(&failure.message).as_bytes())?;
+                }
+                if json && failure.exit == Exit::NotFoundOut {
+                    say(&format!("{:#}", no_verdict_json(&failure.message)))?;
+                }
+                Err(failure)
+            }
+        }
     }
 
     fn settings(self) -> Result<Settings, Failure> {
@@ -129,9 +152,38 @@ impl StackArgs {
     }
 }
 
-fn tell(report: &Report, json: bool, junit: Option<PathBuf>) -> Result<Exit, Failure> {
-    if let Some(file) = junit {
-        std::fs::write(file, report.junit())?;
+/// Drills until the end, or until somebody interrupts it.
+async fn drilled(settings: Settings) -> Result<Report, Failure> {
+    let mut interruption = Interruption::listen()?;
+    let progress = Arc::new(Progress::shown());
+    let told = Arc::clone(&progress);
+    // A server that does not run says so by a panic, in its own words.
+    let mut drill = tokio::spawn(async move { run(&settings, &told).await });
+    tokio::select! {
+        done = &mut drill => match done {
+            Ok(done) => Ok(done?),
+            Err(error) => Err(not_found_out(format!("the drill broke off: {error}"))),
+        },
+        () = interruption.come() => {
+            drill.abort();
+            // What it started ends with it.
+            drop(timeout(END_WAIT, drill).await);
+            let seen = match progress.last() {
+                last if last.is_empty() => "nothing was asked yet".to_owned(),
+                last => last,
+            };
+            Err(not_found_out(format!("interrupted before its verdict; so far, {seen}")))
+        }
+    }
+}
+
+fn no_place(path: &Path, error: &io::Error) -> Failure {
+    Failure::usage(format!("{}: {error}", path.display()))
+}
+
+fn tell(report: &Report, json: bool, junit: Option<File>) -> Result<Exit, Failure> {
+    if let Some(mut file) = junit {
+        file.write_all(report.junit().as_bytes())?;
     }
     say(&if json { format!("{:#}", report.json()) } else { report.table() })?;
     Ok(if report.is_good() { Exit::Fine } else { Exit::Broken })

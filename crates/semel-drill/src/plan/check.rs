@@ -11,7 +11,7 @@ use super::{
     Plan, RequestSpec,
     expected::Published,
     reading::Reading,
-    spec::{Bounds, Late, ResourceSpec},
+    spec::{Bounds, KeyStyle, Late, ResourceSpec},
     template,
 };
 
@@ -59,7 +59,7 @@ fn name(plan: &Plan, reading: &mut Reading<'_>) {
     {
         reading.problem(
             "target",
-            "`target` must be an http or https URL, such as \"http://127.0.0.1:8080\"",
+            "`target` must be an http or https URL without a user, such as \"http://127.0.0.1:8080\"",
         );
     }
 }
@@ -69,7 +69,8 @@ fn is_url(text: &str) -> bool {
         return false;
     };
     let known = matches!(uri.scheme_str(), Some("http" | "https"));
-    known && uri.host().is_some_and(|host| !host.is_empty()) && !text.contains('#')
+    let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    known && !has_user && uri.host().is_some_and(|host| !host.is_empty()) && !text.contains('#')
 }
 
 fn key(plan: &Plan, reading: &mut Reading<'_>) {
@@ -78,6 +79,18 @@ fn key(plan: &Plan, reading: &mut Reading<'_>) {
     }
     if plan.key.max_length.is_some_and(|length| !(1..=8192).contains(&length)) {
         reading.problem("key.max_length", "`key.max_length` must be from 1 to 8192");
+    }
+    let rules = plan.expected().key;
+    let (least, style) = match rules.style {
+        KeyStyle::Quoted => (38, "quoted"),
+        KeyStyle::Uuid => (36, "uuid"),
+    };
+    if plan.key.max_length.is_some_and(|length| (1..least).contains(&length)) {
+        let message = format!(
+            "`key.max_length` is shorter than the keys that are sent: those of the style \"{style}\" \
+             have {least} characters"
+        );
+        reading.problem("key.max_length", message);
     }
 }
 
@@ -222,8 +235,18 @@ fn others(plan: &Plan, reading: &mut Reading<'_>) {
         if tenant.headers.is_empty() {
             let message = "`tenant.headers` is empty: nothing would make the caller another";
             reading.problem("tenant.headers", message);
+        } else if tenant.headers.iter().all(|(name, value)| sends(&plan.request, name, value)) {
+            let message = "`tenant.headers` are those of `request`: nothing would make the caller \
+                           another";
+            reading.problem("tenant.headers", message);
         }
     }
+}
+
+/// Says whether a request carries this header with this value anyway.
+fn sends(request: &RequestSpec, name: &str, value: &str) -> bool {
+    let is_it = |(own, sent): (&String, &String)| own.eq_ignore_ascii_case(name) && sent == value;
+    request.headers.iter().any(is_it)
 }
 
 fn resource_is_named(resource: &ResourceSpec, plan: &Plan, reading: &mut Reading<'_>) {
@@ -264,6 +287,11 @@ fn pointer(place: &str, pointer: &str, allowed: &[&str], reading: &mut Reading<'
 
 fn lifetime(plan: &Plan, reading: &mut Reading<'_>) {
     let Some(replay_for) = plan.lifetime.replay_for else {
+        if plan.lifetime.late.is_some() {
+            let message = "`lifetime.late` says nothing without `lifetime.replay_for`: nobody knows \
+                           from when on";
+            reading.problem("lifetime.late", message);
+        }
         return;
     };
     if replay_for.is_zero() {
@@ -346,7 +374,10 @@ fn bounds(bounds: &Bounds, reading: &mut Reading<'_>) {
     }
     let minutes_10 = Duration::from_secs(600);
     if bounds.answer_wait.is_zero() || bounds.answer_wait > minutes_10 {
-        reading.problem("bounds.answer_wait", "`bounds.answer_wait` must be up to 10 minutes");
+        reading.problem(
+            "bounds.answer_wait",
+            "`bounds.answer_wait` must be more than 0 and up to 10 minutes",
+        );
     }
     if bounds.patience > Duration::from_secs(86_400) {
         reading.problem("bounds.patience", "`bounds.patience` must be up to 24 hours");

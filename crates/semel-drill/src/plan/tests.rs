@@ -144,6 +144,12 @@ fn settings_that_contradict_each_other_are_refused() {
         ("[resource]\nid = \"id\"\ndelete = { path = \"/x/{{id}}\" }\n", "must be a JSON pointer"),
         ("[process]\nstart = []\nready = \"/\"\n", "must begin with a program"),
         ("[key]\nmax_length = 0\n", "from 1 to 8192"),
+        ("[key]\nmax_length = 37\n", "have 38 characters"),
+        ("[key]\nstyle = \"uuid\"\nmax_length = 35\n", "have 36 characters"),
+        ("[lifetime]\nlate = \"runs\"\n", "says nothing without `lifetime.replay_for`"),
+        ("[answers]\nfirst = []\n", "a list of at least one"),
+        ("[bounds]\nanswer_wait = \"0s\"\n", "more than 0"),
+        ("[bounds]\nstorm = -1\n", "a whole number from 0"),
         ("[bounds]\nanswer_wait = \"11m\"\n", "up to 10 minutes"),
         ("[bounds]\npatience = \"25h\"\n", "up to 24 hours"),
         ("[bounds]\nstorm = 5001\n", "from 1 to 5000"),
@@ -153,6 +159,12 @@ fn settings_that_contradict_each_other_are_refused() {
     }
     refused(&format!("target = \"127.0.0.1:80\"{GOOD}"), "must be an http or https URL");
     refused("name = ", "this is not TOML");
+    refused(&format!("target = \"http://u:pw@h/\"{GOOD}"), "without a user");
+    let own = "path = \"/payments\"\nheaders = { X-Who = \"a\", x-b = \"c\" }";
+    let same =
+        GOOD.replace("path = \"/payments\"", own) + "[tenant]\nheaders = { x-who = \"a\" }\n";
+    refused(&same, "are those of `request`");
+    Plan::parse(&same.replace("x-who = \"a\"", "x-who = \"b\"")).unwrap();
 }
 
 #[test]

@@ -65,7 +65,7 @@ macro_rules! whole {
                 let number = whole
                     .and_then(|whole| Self::from_str_radix(whole.as_str(), whole.radix()).ok());
                 if number.is_none() {
-                    refuse(value, path, reading, "a whole number, without quotes");
+                    refuse(value, path, reading, "a whole number from 0, without quotes");
                 }
                 number
             }
@@ -116,7 +116,8 @@ impl Value for Vec<u16> {
             other => one(other).map(|status| vec![status]),
         };
         if statuses.as_ref().is_none_or(Self::is_empty) {
-            refuse(value, path, reading, "a status from 100 to 599, or a list such as [200, 201]");
+            let must_be = "a status from 100 to 599, or a list of at least one, such as [200, 201]";
+            refuse(value, path, reading, must_be);
             return None;
         }
         statuses

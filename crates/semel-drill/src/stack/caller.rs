@@ -45,6 +45,18 @@ pub(super) enum Got {
     Wrong(String),
 }
 
+impl Got {
+    /// Says what came, for a sentence.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Told(told) => told.to_string(),
+            Self::Again(why) => why.word().to_owned(),
+            Self::Unknown => "nobody can say".to_owned(),
+            Self::Wrong(what) => what.clone(),
+        }
+    }
+}
+
 /// Why the same key is sent again.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Why {

@@ -37,6 +37,7 @@ use self::stage::Stage;
 pub use self::{
     progress::Progress,
     settings::{OnLost, Settings, Store, Until, Upstream},
+    show::{no_verdict_json, no_verdict_junit},
     trouble::Trouble,
     verdict::{Figures, Report},
 };

@@ -20,6 +20,7 @@ pub struct Progress {
     bar: Option<ProgressBar>,
     is_silent: bool,
     told: Mutex<Option<Instant>>,
+    last: Mutex<String>,
 }
 
 impl Progress {
@@ -31,17 +32,18 @@ impl Progress {
             ProgressBar::new_spinner()
                 .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
-        Self { bar, is_silent: false, told: Mutex::default() }
+        Self { bar, is_silent: false, told: Mutex::default(), last: Mutex::default() }
     }
 
     /// Tells nothing.
     #[must_use]
     pub fn silent() -> Self {
-        Self { bar: None, is_silent: true, told: Mutex::default() }
+        Self { bar: None, is_silent: true, told: Mutex::default(), last: Mutex::default() }
     }
 
     /// Says what is done now.
     pub(super) fn say(&self, what: &str) {
+        self.note(what);
         match &self.bar {
             _ if self.is_silent => {}
             Some(bar) => bar.set_message(what.to_owned()),
@@ -49,22 +51,33 @@ impl Progress {
         }
     }
 
+    fn note(&self, what: &str) {
+        what.clone_into(&mut self.last.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Returns what it would say now.
+    #[must_use]
+    pub fn last(&self) -> String {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     pub(super) fn tell(&self, crowd: &Crowd, ledger: &Ledger, log: &Log, begun: Instant) {
         if self.is_silent {
             return;
-        }
-        if self.bar.is_none() {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            if told.unwrap_or(begun).elapsed() < LINE_EVERY {
-                return;
-            }
-            *told = Some(Instant::now());
         }
         let (intents, effects) = (crowd.book.len(), ledger.effects());
         let mut says =
             format!("{}s: {intents} intents, {effects} effects", begun.elapsed().as_secs());
         for (trouble, count) in log.counts() {
             says += &format!(", {count} × {trouble:?}").to_lowercase();
+        }
+        self.note(&says);
+        if self.bar.is_none() {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.unwrap_or(begun).elapsed() < LINE_EVERY {
+                return;
+            }
+            *told = Some(Instant::now());
         }
         self.say(&says);
         self.bar.iter().for_each(ProgressBar::tick);

@@ -7,6 +7,7 @@ use semel_testkit::servers::{Disk, Major};
 use serde::Serialize;
 
 use super::trouble::Trouble;
+use crate::plan::written;
 
 /// Where the gateways keep their records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
@@ -119,6 +120,10 @@ impl Settings {
         if self.clients == 0 {
             return Err("nobody asks without clients".to_owned());
         }
+        if self.until == Until::Intents(0) {
+            return Err("without intents nothing is tried: ask for at least one".to_owned());
+        }
+        self.check_lease()?;
         if self.has(Trouble::Failover) && self.store == Store::Sqlite {
             return Err("only PostgreSQL fails over".to_owned());
         }
@@ -136,9 +141,35 @@ impl Settings {
         if self.has(Trouble::Power) {
             Disk::usable()?;
         }
+        if self.store == Store::Postgres {
+            self.major.folder()?;
+        }
         Ok(())
     }
+
+    /// What was lost must be decided within the run: its end waits for leases.
+    fn check_lease(&self) -> Result<(), String> {
+        if self.lease > LEASE_MAX {
+            return Err(format!(
+                "a lease of {} cannot be waited out: it is at most {}",
+                written(self.lease),
+                written(LEASE_MAX)
+            ));
+        }
+        match self.until {
+            Until::Time(time) if time < self.lease => Err(format!(
+                "a run of {} ends before a lease of {} does, and nothing that is lost would be decided \
+                 in it: a longer run or a shorter lease",
+                written(time),
+                written(self.lease)
+            )),
+            _ => Ok(()),
+        }
+    }
 }
+
+/// The end of a run waits for a few of them, and not for ever.
+const LEASE_MAX: Duration = Duration::from_secs(8);
 
 /// Who was asked is kept as bits of one word.
 const MOST_GATEWAYS: usize = 16;

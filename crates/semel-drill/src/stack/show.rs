@@ -100,6 +100,24 @@ impl Report {
     }
 }
 
+/// Returns the document of a drill that came to no verdict.
+#[must_use]
+pub fn no_verdict_json(why: &str) -> Value {
+    json!({ "format": FORMAT, "outcome": "not-found-out", "why": why })
+}
+
+/// Returns JUnit's XML of a drill that came to no verdict: one error.
+#[must_use]
+pub fn no_verdict_junit(why: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+         <testsuite name=\"semel-drill stack\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\">\n  \
+         <testcase classname=\"stack\" name=\"verdict\"><error message=\"{}\"/></testcase>\n\
+         </testsuite>\n",
+        escaped(why)
+    )
+}
+
 /// Makes a table with a line under its header and nothing else drawn.
 fn plain<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();

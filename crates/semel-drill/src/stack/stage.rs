@@ -251,7 +251,7 @@ impl Stage {
                     replays.told.insert(number, told);
                 } else {
                     replays.told.remove(&number);
-                    let says = format!("intent {number} at gateway {gateway}: {got:?}");
+                    let says = format!("intent {number} at gateway {gateway}: {}", got.in_words());
                     replays.wrong.push(says);
                 }
             }

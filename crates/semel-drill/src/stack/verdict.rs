@@ -158,7 +158,7 @@ pub(super) fn judge(seen: &Seen<'_>, raged: Raged, settled: &Settled, replays: &
         verdict(LOST, faults.lost, format!("{} final answers", figures.answers)),
         verdict(ANSWERS, faults.differs, format!("{} requests", figures.requests)),
         verdict(REPLAYED, faults.not_replayed, format!("{} asked for again", figures.replays)),
-        verdict(DEFINITE, indefinite(seen, settled), format!("{:?}", seen.counts)),
+        verdict(DEFINITE, indefinite(seen, settled), states(&seen.counts)),
         verdict(EXPLAINED, unexplained.collect(), format!("{} were unknown", figures.unknown)),
     ];
     if !holds {
@@ -213,7 +213,7 @@ fn faults(seen: &Seen<'_>, replays: &Replays) -> Faults {
         let may_be_not_kept = || page.broke_off || was_in_trouble(crowd, seen.log, *number);
         let is_fine = page.is_own(told) || (is_not_kept && may_be_not_kept());
         if !is_fine {
-            faults.differs.push(excerpt(format!("intent {number} is told {told:?}, not its own")));
+            faults.differs.push(excerpt(format!("intent {number} is told {told}, not its own")));
         }
     }
     faults
@@ -278,6 +278,21 @@ fn figures(
     }
 }
 
+/// Says how many records are in which state.
+fn states(counts: &Counts) -> String {
+    let Counts { done, forgotten, open, running, stuck, unknown, .. } = counts;
+    let rest = [
+        (forgotten, "forgotten"),
+        (open, "given back"),
+        (running, "running"),
+        (stuck, "running past their lease"),
+        (unknown, "unknown"),
+    ];
+    let rest = rest.iter().filter(|(count, _)| **count > 0);
+    let rest: String = rest.map(|(count, state)| format!(", {count} {state}")).collect();
+    format!("{done} records done{rest}")
+}
+
 fn rounded(span: Duration) -> f64 {
     (span.as_secs_f64() * 10.0).round() / 10.0
 }
@@ -311,7 +326,20 @@ fn verdict(rule: Rule, faults: Vec<String>, seen: String) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use semel_testkit::history::Told;
+
     use super::*;
+
+    #[test]
+    fn what_was_seen_is_said_in_words() {
+        let mut counts = Counts { done: 4, ..Counts::default() };
+        assert_eq!(states(&counts), "4 records done");
+        counts.stuck = 1;
+        counts.unknown = 2;
+        assert_eq!(states(&counts), "4 records done, 1 running past their lease, 2 unknown");
+        let told = Told { status: 201, body: b"{\"a\":1}\n".as_slice().into() };
+        assert_eq!(told.to_string(), "201 {\"a\":1}");
+    }
 
     #[test]
     fn a_rule_is_broken_by_a_single_fault_and_tells_a_few() {

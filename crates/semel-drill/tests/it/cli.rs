@@ -137,6 +137,12 @@ fn what_is_wrong_with_the_command_line_or_the_plan_ends_with_2() {
         (&["http", "--plan", "dmeo"], "did you mean `demo`?"),
         (&["http", "--plan", &broken], "plan.toml:2:1: there is no setting `requests`"),
         (&junit, "No such file or directory"),
+        (&["http", "--plan", "demo", "--ca", "/no/such.pem"], "/no/such.pem"),
+        (&["stack", "--store", "sqlite", "--intents", "0"], "without intents nothing is tried"),
+        (&["stack", "--store", "sqlite", "--junit", "/no/such/x.xml"], "/no/such/x.xml: No such"),
+        (&["stack", "--store", "sqlite", "--folder", "/proc/no/such"], "/proc/no/such: No such"),
+        (&["stack", "--store", "sqlite", "--lease", "1h", "--for", "2h"], "it is at most"),
+        (&["stack", "--store", "sqlite", "--lease", "5s", "--for", "2s"], "a shorter lease"),
         (&["plan", "check", &broken], "did you mean `request`?"),
         (&["plan", "show", "demp"], "did you mean `demo`?"),
     ] {
@@ -305,4 +311,27 @@ fn a_secret_in_the_name_of_a_plan_is_masked() {
     }
     let junit = fs::read_to_string(&junit).unwrap();
     assert!(junit.contains("of ***") && !junit.contains("hunter2"), "{junit}");
+}
+
+#[test]
+fn an_interrupted_drill_of_the_stack_tells_what_was_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let junit = folder.path().join("stack.xml");
+    let mut command = Command::new(DRILL);
+    command.args(["stack", "--store", "sqlite", "--clients", "2", "--no-trouble", "--json"]);
+    command.arg("--junit").arg(&junit).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut drill = command.spawn().unwrap();
+    let errors = BufReader::new(drill.stderr.take().unwrap());
+    let mut lines = errors.lines().map(Result::unwrap);
+    lines.find(|line| line.starts_with("10s: ")).unwrap();
+    kill_process(Pid::from_raw(drill.id().try_into().unwrap()).unwrap(), Signal::TERM).unwrap();
+    let told = lines.last().unwrap();
+    let output = drill.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(
+        told.contains("interrupted before its verdict; so far, 1") && told.contains(" intents")
+    );
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["outcome"], "not-found-out");
+    assert!(fs::read_to_string(&junit).unwrap().contains("errors=\"1\""));
 }

@@ -36,6 +36,15 @@ pub struct Told {
     pub body: Bytes,
 }
 
+/// The status, and the start of the body on one line.
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let body = String::from_utf8_lossy(&self.body);
+        let body: String = body.chars().filter(|c| !c.is_control()).take(200).collect();
+        write!(f, "{} {body}", self.status)
+    }
+}
+
 impl From<&Outcome> for Told {
     fn from(outcome: &Outcome) -> Self {
         let body = match &outcome.body {
@@ -130,16 +139,20 @@ impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Differs { id, first, later } => {
-                write!(f, "{id}: told {first:?} first and {later:?} later")
+                write!(f, "{id}: told {first} first and {later} later")
             }
             Self::Lost(id) => write!(f, "{id}: acknowledged, and no effect is there"),
             Self::NotReplayed { id, replayed } => {
-                write!(f, "{id}: acknowledged, and {replayed:?} is replayed")
+                write!(f, "{id}: acknowledged, and ")?;
+                match replayed {
+                    Some(told) => write!(f, "{told} is replayed"),
+                    None => f.write_str("nothing is replayed"),
+                }
             }
             Self::Again(id) => {
                 write!(f, "{id}: granted though its outcome was told and is remembered")
             }
-            Self::Invented { id, told } => write!(f, "{id}: told {told:?}, which nobody stored"),
+            Self::Invented { id, told } => write!(f, "{id}: told {told}, which nobody stored"),
             Self::OtherContent(id) => write!(f, "{id}: granted or told what has other content"),
             Self::Stuck(id) => write!(f, "{id}: never comes to an end"),
             Self::TwoHolders(id) => write!(f, "{id}: granted while another believed in its lease"),

@@ -94,11 +94,16 @@ impl Tools {
 
     /// Returns a folder or file inside one of the Python packages.
     pub(super) fn inside_package(&self, path: &str, what: &str) -> PathBuf {
+        let found = self.find_in_package(path);
+        found.unwrap_or_else(|| panic!("{what} is not installed: {INSTALL}"))
+    }
+
+    /// Returns the same, if it is there.
+    pub(super) fn find_in_package(&self, path: &str) -> Option<PathBuf> {
         let versions = std::fs::read_dir(self.home.join("python").join("lib"));
         let packages = versions.into_iter().flatten().flatten();
         let mut paths = packages.map(|version| version.path().join("site-packages").join(path));
-        let found = paths.find(|path| path.exists());
-        found.unwrap_or_else(|| panic!("{what} is not installed: {INSTALL}"))
+        paths.find(|path| path.exists())
     }
 }
 
@@ -124,7 +129,11 @@ fn target() -> PathBuf {
     let around = test.ancestors().skip(1).find(is_target).map(Path::to_owned);
     around.unwrap_or_else(|| {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+        match std::env::var_os("HOME") {
+            // A program that was installed, and the sources are gone.
+            Some(home) if !root.is_dir() => Path::new(&home).join(".cache").join("semel-testkit"),
+            _ => root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into())),
+        }
     })
 }
 

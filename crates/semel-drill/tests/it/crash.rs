@@ -102,13 +102,11 @@ async fn an_api_that_cannot_be_started_is_told_once() {
     assert_eq!(others, ["replay", "race"]);
 }
 
-#[tokio::test]
-async fn a_drill_that_is_ended_leaves_no_process_of_the_api() {
-    let (folder, address) = (tempfile::tempdir().unwrap(), address());
-    let start = command(address, "none", &folder.path().join("state.json"));
-    let file = folder.path().join("plan.toml");
+/// Starts a drill that goes on until it is ended, and waits until the API that it started listens.
+async fn endless(folder: &Path, address: SocketAddr) -> Process {
+    let start = command(address, "none", &folder.join("state.json"));
+    let file = folder.join("plan.toml");
     let process = format!("[process]\nstart = {start:?}\nready = \"/effects/none\"\n");
-    // The storm goes on until it is ended.
     std::fs::write(&file, PLAN.replace("storm = 12", "storm = 5000") + &process).unwrap();
     let (plan, target) = (file.to_str().unwrap(), format!("http://{address}"));
     let arguments = ["http", "--plan", plan, "--target", &target, "--only", "storm"];
@@ -116,7 +114,29 @@ async fn a_drill_that_is_ended_leaves_no_process_of_the_api() {
         process.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     });
     drill.until_it_listens(address, Duration::from_secs(20)).await.unwrap();
-    drill.signal("TERM");
-    assert_eq!(drill.until_ended(Duration::from_secs(20)).await.unwrap().code(), Some(3));
-    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    drill
+}
+
+#[tokio::test]
+async fn a_drill_that_is_ended_leaves_no_process_of_the_api() {
+    for signal in ["TERM", "HUP", "INT"] {
+        let (folder, address) = (tempfile::tempdir().unwrap(), address());
+        let mut drill = endless(folder.path(), address).await;
+        drill.signal(signal);
+        let ended = drill.until_ended(Duration::from_secs(20)).await.unwrap();
+        assert_eq!(ended.code(), Some(3), "{signal}");
+        assert!(tokio::net::TcpStream::connect(address).await.is_err(), "{signal}");
+    }
+}
+
+#[tokio::test]
+async fn a_drill_that_is_killed_leaves_no_process_of_the_api() {
+    let (folder, address) = (tempfile::tempdir().unwrap(), address());
+    let mut drill = endless(folder.path(), address).await;
+    drill.kill();
+    let until = std::time::Instant::now() + Duration::from_secs(10);
+    while tokio::net::TcpStream::connect(address).await.is_ok() {
+        assert!(std::time::Instant::now() < until, "the API outlived its drill");
+        tokio::task::yield_now().await;
+    }
 }

@@ -41,6 +41,8 @@ enum Between {
     ErrorsBehindTheEffect,
     /// Each answer says in its body and in a header when it was made.
     Times,
+    /// A replay is answered 206, which nobody documents.
+    OtherReplays,
 }
 
 async fn pass(between: Between, seen: Arc<AtomicU64>, request: Request, next: Next) -> Response {
@@ -70,6 +72,13 @@ async fn pass(between: Between, seen: Arc<AtomicU64>, request: Request, next: Ne
                 futures_util::stream::iter([Err::<&str, _>(std::io::Error::other("lost"))]);
             Body::from_stream(broken).into_response()
         }
+        Between::OtherReplays => {
+            let mut answer = next.run(request).await;
+            if answer.headers().contains_key("idempotent-replayed") {
+                *answer.status_mut() = StatusCode::PARTIAL_CONTENT;
+            }
+            answer
+        }
         Between::Times => timed(nth, next.run(request).await).await,
         _ => next.run(request).await,
     }
@@ -88,11 +97,15 @@ async fn timed(nth: u64, answer: Response) -> Response {
 }
 
 async fn behind(between: Between, plan: Plan) -> Vec<Verdict> {
+    behind_only(between, plan, &[]).await
+}
+
+async fn behind_only(between: Between, plan: Plan, only: &[&str]) -> Vec<Verdict> {
     let seen = Arc::new(AtomicU64::new(0));
     let layer = from_fn(move |request, next| pass(between, Arc::clone(&seen), request, next));
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
     let api = Api::of(address, right_api().layer(layer)).await;
-    drilled(plan, &api.url(), &[]).await
+    drilled(plan, &api.url(), only).await
 }
 
 async fn keeps_every_rule(between: Between) {
@@ -128,6 +141,17 @@ async fn an_error_behind_the_effect_is_found_to_act_again() {
     assert!(broken.contains(&"storm"), "{}", told(&verdicts));
     let acts_again = |one: &Verdict| one.seen.contains("its retry acted again: 2 effects");
     assert!(verdicts.iter().any(acts_again), "{}", told(&verdicts));
+}
+
+#[tokio::test]
+async fn a_definite_answer_that_is_not_documented_is_named_at_once() {
+    let plan = plan();
+    let patience = plan.bounds.patience;
+    let verdicts = behind_only(Between::OtherReplays, plan, &["changed-during"]).await;
+    let told = told(&verdicts);
+    assert!(matches!(verdicts[1].ended, Ended::Broken(_)), "{told}");
+    assert!(verdicts[1].seen.contains("206") && verdicts[1].seen.contains("422"), "{told}");
+    assert!(verdicts[1].took() < patience / 2, "{told}");
 }
 
 #[tokio::test]

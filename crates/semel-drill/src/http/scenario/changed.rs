@@ -133,16 +133,32 @@ async fn winner(trial: &Trial<'_>, bodies: &[Request; 2], round: &str) -> Tried<
     let mut backoff = trial.backoff();
     let began = tokio::time::Instant::now();
     loop {
+        let (mut waits, mut answered) = (false, true);
+        let mut last = [String::new(), String::new()];
         for (at, name) in ["the one", "the other"].into_iter().enumerate() {
             let what = format!("{round}, {name}, again");
             let got = trial.send(&what, &bodies[at], How::Whole).await;
-            if let Judged::Done(answer) = judge(&trial.drill.expected, &got) {
-                return Ok((at, answer));
+            match judge(&trial.drill.expected, &got) {
+                Judged::Done(answer) => return Ok((at, answer)),
+                Judged::Later(_) | Judged::Nothing => {
+                    waits = true;
+                    answered &= got.said().is_some();
+                }
+                _ => {}
             }
+            last[at] = shown(&got);
+        }
+        let [one, other] = &last;
+        let why = format!(
+            "in {round} neither content was answered as done: in the end the one got {one}, and the \
+             other {other}"
+        );
+        if !waits {
+            return broken(why);
         }
         let wait = backoff.next(None);
         if began.elapsed() + wait > trial.drill.patience() {
-            return broken(format!("in {round} neither content was answered as done in the end"));
+            return if answered { broken(why) } else { failed(why) };
         }
         tokio::time::sleep(wait).await;
     }

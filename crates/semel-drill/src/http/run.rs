@@ -74,7 +74,7 @@ async fn tried(drill: &Drill, scenario: &dyn Scenario, at: usize) -> Verdict {
     let trial = Trial::new(drill, seed);
     let bound = longest(drill);
     let ended = tokio::time::timeout(bound, scenario.run(&trial)).await;
-    let (kept, exchanges) = trial.into_evidence();
+    let (kept, exchanges, guilty) = trial.into_evidence();
     let effects = kept.counts.iter().map(|(names, count)| (names.intent.clone(), *count)).collect();
     if matches!(ended, Ok(Ok(_))) {
         drill.memory.keep(kept);
@@ -87,7 +87,7 @@ async fn tried(drill: &Drill, scenario: &dyn Scenario, at: usize) -> Verdict {
             (Ended::Failed(why), String::new())
         }
     };
-    Verdict { rule, seen: told(&ended, seen), ended, effects, exchanges }
+    Verdict { rule, seen: told(&ended, seen), ended, effects, exchanges, guilty }
 }
 
 /// The longest that one scenario may take: some wait for a lost holder several times.
@@ -97,7 +97,7 @@ fn longest(drill: &Drill) -> Duration {
 
 fn unseen(rule: Rule, ended: Ended) -> Verdict {
     let seen = told(&ended, String::new());
-    Verdict { rule, ended, seen, effects: Vec::new(), exchanges: Vec::new() }
+    Verdict { rule, ended, seen, effects: Vec::new(), exchanges: Vec::new(), guilty: Vec::new() }
 }
 
 fn told(ended: &Ended, seen: String) -> String {

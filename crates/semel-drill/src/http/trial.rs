@@ -43,12 +43,13 @@ pub struct Trial<'d> {
 struct Seen {
     chance: Chance,
     exchanges: Vec<Exchange>,
+    guilty: Vec<String>,
     kept: Kept,
 }
 
-/// What a scenario has seen: the effects by intent and what was told, and the exchanges in the order of
-/// their sending.
-pub(super) type Evidence = (Kept, Vec<Exchange>);
+/// What a scenario has seen: the effects by intent and what was told, the exchanges in the order of
+/// their sending, and the keys that are found guilty.
+pub(super) type Evidence = (Kept, Vec<Exchange>, Vec<String>);
 
 /// Ends a scenario: the rule is broken.
 pub(super) fn broken<T>(why: impl Into<String>) -> Tried<T> {
@@ -62,7 +63,12 @@ pub(super) fn failed<T>(why: impl Into<String>) -> Tried<T> {
 
 impl<'d> Trial<'d> {
     pub(super) fn new(drill: &'d Drill, seed: u64) -> Self {
-        let seen = Seen { chance: Chance::new(seed), exchanges: Vec::new(), kept: Kept::default() };
+        let seen = Seen {
+            chance: Chance::new(seed),
+            exchanges: Vec::new(),
+            guilty: Vec::new(),
+            kept: Kept::default(),
+        };
         Self { drill, started: Instant::now(), seen: Mutex::new(seen) }
     }
 
@@ -70,7 +76,7 @@ impl<'d> Trial<'d> {
         let seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut exchanges = seen.exchanges;
         exchanges.sort_by_key(|exchange| exchange.sent_at);
-        (seen.kept, exchanges)
+        (seen.kept, exchanges, seen.guilty)
     }
 
     /// Makes a chance of its own, which follows from the seed of the drill.
@@ -206,6 +212,11 @@ impl<'d> Trial<'d> {
     /// Says how an answer differs from the first, in what the plan does not call volatile.
     pub(super) fn difference(&self, first: &Answer, again: &Answer) -> Option<String> {
         compare::difference(&self.drill.expected.volatile, first, again)
+    }
+
+    /// Remembers keys whose exchanges show that the rule is broken.
+    pub(super) fn blame(&self, keys: impl IntoIterator<Item = String>) {
+        self.seen().guilty.extend(keys);
     }
 
     /// Says whether a request may have run without being answered so: its answer was lost, or an error.

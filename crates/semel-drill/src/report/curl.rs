@@ -11,6 +11,12 @@ const SENT_BYTES_MAX: usize = 2_000;
 /// How many characters of an answer's body are shown.
 const ANSWERED_CHARS_MAX: usize = 400;
 
+/// The longest value of a header that is shown whole.
+const HEADER_CHARS_MAX: usize = 512;
+
+/// How many characters of a longer one are shown from its start, and from its end.
+const HEADER_CHARS_SHOWN: usize = 40;
+
 impl Report {
     /// Shows an exchange: what it was for and when, the request as a command, what came of it.
     pub(super) fn exchange(&self, number: usize, exchange: &Exchange) -> String {
@@ -29,6 +35,15 @@ impl Report {
         let mut command = format!("curl -i -X {} {}", request.method, quoted(&url));
         for (name, value) in &request.headers {
             let value = self.secrets.masked_header(name, value);
+            let length = value.chars().count();
+            if length > HEADER_CHARS_MAX {
+                let start: String = value.chars().take(HEADER_CHARS_SHOWN).collect();
+                let end: String = value.chars().skip(length - HEADER_CHARS_SHOWN).collect();
+                // It is repeated from `--json`: a line of thousands would hide all others.
+                let short = printable(&format!("{name}: {start}…{end} ({length} characters)"));
+                let _infallible = write!(command, " -H {}", quoted(&short));
+                continue;
+            }
             // An empty header is written with a semicolon: `name:` would leave it out.
             let header =
                 if value.is_empty() { format!("{name};") } else { format!("{name}: {value}") };

@@ -33,6 +33,8 @@ pub struct Verdict {
     pub effects: Vec<(String, u64)>,
     /// Everything that was sent and answered, in order.
     pub exchanges: Vec<Exchange>,
+    /// The keys that the sentence speaks of, where it speaks of some among many.
+    pub guilty: Vec<String>,
 }
 
 /// How a rule's drill ended.

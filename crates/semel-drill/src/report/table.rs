@@ -158,10 +158,19 @@ fn is_shown(verdict: &Verdict, show: Show) -> bool {
     }
 }
 
-/// Picks the exchanges that tell most, where there are too many: those of the intents whose count stands
+/// Picks the exchanges that tell most: those of the keys that the sentence speaks of, or, where there are too
+/// many, those of the intents whose count stands
 /// out from that of the others.
 fn telling(verdict: &Verdict) -> Vec<usize> {
     let all = 0..verdict.exchanges.len();
+    let is_guilty = |at: &usize| {
+        let mut headers = verdict.exchanges[*at].request.headers.iter();
+        headers.any(|(_, value)| verdict.guilty.contains(value))
+    };
+    let guilty: Vec<_> = all.clone().filter(is_guilty).collect();
+    if !guilty.is_empty() {
+        return guilty;
+    }
     let usual = counts(verdict).into_iter().max_by_key(|(_, intents)| *intents);
     let stands_out = |count: u64| usual.is_some_and(|(usual, _)| usual != count);
     let intents: Vec<_> = verdict

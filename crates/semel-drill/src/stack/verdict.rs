@@ -321,7 +321,7 @@ fn verdict(rule: Rule, faults: Vec<String>, seen: String) -> Verdict {
             Ended::Broken(format!("{}{more}", told.join("; ")))
         }
     };
-    Verdict { rule, ended, seen, effects: Vec::new(), exchanges: Vec::new() }
+    Verdict { rule, ended, seen, effects: Vec::new(), exchanges: Vec::new(), guilty: Vec::new() }
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Every rule can be broken: each fault of an API turns its own rules red, and no other.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use semel_drill::{
     effects::Effects,
     http::{Drill, Target, run},
-    plan::Plan,
-    report::{Ended, Verdict},
+    plan::{Plan, Secrets},
+    report::{Ended, Report, Show, Verdict, WIDTH_MAX},
 };
 
 use crate::api::{Api, Fault, plan, short_lived_plan};
@@ -121,6 +123,29 @@ async fn a_fault_in_what_is_taken_for_a_key_is_told_by_its_rule() {
         (Fault::RunsWithoutKey, &["missing-key"]),
     ])
     .await;
+}
+
+#[tokio::test]
+async fn the_report_shows_the_pair_of_keys_that_were_taken_for_one() {
+    let api = Api::start(Some(Fault::FoldsCase)).await;
+    let plan = plan();
+    let report = Report {
+        name: plan.name.clone(),
+        target: api.url(),
+        contract: plan.contract,
+        seed: 7,
+        took: Duration::ZERO,
+        interrupted: false,
+        not_reached: Vec::new(),
+        verdicts: drilled(plan, &api.url(), &["odd-keys"]).await,
+        secrets: Secrets::default(),
+    };
+    let table = report.table(Show::Broken, WIDTH_MAX);
+    let shown = |key: &str| table.contains(&format!("idempotency-key: {key}-"));
+    assert!(shown("Case") && shown("case"), "{table}");
+    assert!(table.lines().all(|line| line.len() < 1_000), "{table}");
+    let all = report.table(Show::All, WIDTH_MAX);
+    assert!(all.len() < 1_000_000 && !all.contains(&"k".repeat(600)), "{all}");
 }
 
 #[tokio::test]

@@ -46,7 +46,14 @@ fn answer(status: u16, body: &[u8]) -> Answer {
 fn verdict(rule: Rule, ended: Ended, seen: &str, effects: &[u64]) -> Verdict {
     let effects = effects.iter().enumerate();
     let effects = effects.map(|(at, count)| (format!("drill-{at}"), *count)).collect();
-    Verdict { rule, ended, seen: seen.to_owned(), effects, exchanges: Vec::new() }
+    Verdict {
+        rule,
+        ended,
+        seen: seen.to_owned(),
+        effects,
+        exchanges: Vec::new(),
+        guilty: Vec::new(),
+    }
 }
 
 fn report() -> Report {

@@ -38,10 +38,18 @@ impl Scenario for OddKeys {
     async fn run(&self, trial: &Trial<'_>) -> Tried {
         let mut tally = Tally::default();
         for (what, lines) in single(trial) {
+            let before = tally.faults.len();
             alone(trial, &mut tally, &what, &lines).await?;
+            if tally.faults.len() > before {
+                trial.blame(lines);
+            }
         }
         for (what, one, other) in pairs(trial) {
-            pair(trial, &mut tally, &what, [one, other]).await?;
+            let (before, keys) = (tally.faults.len(), [one, other]);
+            pair(trial, &mut tally, &what, keys.clone()).await?;
+            if tally.faults.len() > before {
+                trial.blame(keys);
+            }
         }
         tally.verdict()
     }

@@ -20,8 +20,8 @@ const BEGUN_MAX: usize = 8;
 /// How often a request that met a server's error is retried, to see whether it acts again.
 const ERROR_RETRIES: usize = 4;
 
-/// How many plain requests are sent to see whether they meet a server's error.
-const LOOKED_MAX: usize = 20;
+/// How many plain requests are sent to see whether they meet a server's error: one in twenty is found.
+const LOOKED_MAX: usize = 60;
 
 /// An intent that was asked for the first time, and answered as done.
 #[derive(Clone, Debug)]

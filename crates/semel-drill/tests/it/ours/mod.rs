@@ -74,7 +74,7 @@ async fn keeps_every_rule(plan: Plan, address: SocketAddr) {
     let verdicts = drilled(plan, &url, &[]).await;
     let kept = rules(&verdicts, |ended| *ended == Ended::Kept);
     let not_tried = rules(&verdicts, |ended| matches!(ended, Ended::NotTried(_)));
-    assert_eq!((kept.len(), not_tried), (19, vec!["late"]), "{}", told(&verdicts));
+    assert_eq!((kept.len(), not_tried), (20, vec!["late"]), "{}", told(&verdicts));
     late.request.path = "/tips".into();
     late.lifetime.replay_for = Some(replay_for("tips.create"));
     let verdicts = drilled(late, &url, &["late"]).await;

@@ -112,6 +112,14 @@ impl ServerPlace {
         self.standby = Some(standby);
     }
 
+    /// Waits until the standby has what the primary has, such as the schema: without it a failover would
+    /// lead to a store that nobody ever opened.
+    async fn catch_up(&self) {
+        if let Some(standby) = &self.standby {
+            self.primary.until_caught_up(standby).await;
+        }
+    }
+
     /// Kills the primary, promotes the standby, leads everybody there and makes a new standby. The old
     /// primary never comes back.
     pub(super) async fn fail_over(&mut self) {
@@ -144,6 +152,14 @@ impl Place {
             Store::Sqlite => Self::File(FilePlace::new(settings, folder)?),
             Store::Postgres => Self::Server(Box::new(ServerPlace::new(settings, folder).await?)),
         })
+    }
+
+    /// Waits until trouble may begin.
+    pub(super) async fn until_ready(&self) {
+        match self {
+            Self::File(_) => {}
+            Self::Server(server) => server.catch_up().await,
+        }
     }
 
     /// Returns the store's URL for one gateway.

@@ -110,6 +110,7 @@ impl Stage {
             gateways.push(gateway);
             lines.push(line);
         }
+        place.until_ready().await;
         let crowd = Crowd::new(settings, gateways.iter().map(|gateway| gateway.address).collect());
         let (settings, log) = (settings.clone(), Arc::default());
         Ok(Self {

@@ -137,8 +137,7 @@ mod tests {
 
     #[test]
     fn the_input_that_broke_a_promise_is_named() {
-        let text =
-            "panicked\nartifact_prefix='/x/'; Test unit written to /x/crash-1\nBase64: AA==\n";
+        let text = "panicked at key.rs:7:1:\nartifact_prefix='/x/'; Test unit written to /x/crash-1\nBase64: AA==\n";
         let report = Report::of("key", false, text.to_owned());
         assert_eq!(report.verdict, Verdict::Broken);
         assert_eq!(report.crash(), Some("/x/crash-1"));

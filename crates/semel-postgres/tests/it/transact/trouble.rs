@@ -190,7 +190,7 @@ async fn a_statement_that_takes_too_long_undoes_everything(mut shop: Shop) {
     let locked = shop.fixture.connect().await;
     locked.batch_execute(&shop.fixture.sql("BEGIN; LOCK TABLE semel.account")).await.unwrap();
     for bound in ["statement_timeout", "lock_timeout"] {
-        shop.client.batch_execute(&format!("SET {bound} = '50ms'")).await.unwrap();
+        shop.client.batch_execute(&format!("SET {bound} = '500ms'")).await.unwrap();
         let mine = call(bound);
         let ran = transact.run(&mut shop.client, &mine, async |guard| {
             pay(&shop.fixture, &*guard, bound).await?;

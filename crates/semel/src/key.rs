@@ -131,7 +131,7 @@ name! {
     Reference, "reference", 255, |c: char| !c.is_control()
 }
 
-fn check(
+pub(crate) fn check(
     what: &'static str,
     text: &str,
     max: usize,

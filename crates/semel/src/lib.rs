@@ -15,6 +15,8 @@
 //! | [`permit`] | the proof of a claim as text |
 //! | [`store`] | where records live; the reference store |
 //! | [`engine`] | the loop around a store |
+//! | [`outbox`] | events that leave if and only if their transaction committed |
+//! | [`inbox`] | messages whose effect happens once |
 //! | [`codec`] | the bytes at rest |
 //! | [`clock`], [`entropy`] | the only doors to time and chance |
 //! | [`wire`], [`telemetry`], [`error`] | names that travel, names that are counted, what can go wrong |
@@ -32,7 +34,9 @@ pub mod entropy;
 pub mod error;
 pub mod fingerprint;
 pub mod horizon;
+pub mod inbox;
 pub mod key;
+pub mod outbox;
 pub mod outcome;
 pub mod permit;
 pub mod policy;

@@ -1,0 +1,508 @@
+//! What a store keeps for a relay: events, one cursor and one leader per destination, parked lanes.
+//!
+//! Reading goes in **passes**. A pass is a set of committed events that none of the passes before it
+//! had; the store records which set it is *before* it lets anything of it be read, so that a crash
+//! reads the same set again. Within a pass events are read in the order of their [`Pos`], and the
+//! cursor moves behind what is settled; a pass whose end was settled is closed, and the next read opens
+//! the next one. Nothing is skipped when a transaction commits late: it is in a later pass. Nobody
+//! waits for a transaction that is still open. Where a lane's events are appended by transactions that
+//! lock or write the aggregate first, the order of passes and positions is their order of cause.
+//!
+//! Rules that hold for every store:
+//!
+//! - One leader per destination: a lease on the store's clock. Whoever takes a lapsed one over gets a
+//!   larger [`Epoch`], by a number of writes that does not depend on how much waits.
+//! - [`OutboxStore::settle`] writes everything or nothing, and only if epoch and pass are the current
+//!   ones. A stale leader changes nothing and is told.
+//! - [`OutboxStore::settle`] repeated after a lost answer changes nothing more and says
+//!   [`Settled::Stale`] or [`Settled::Stored`], truly.
+//! - Nothing is written while there is nothing to read.
+//! - What was appended is not taken out of reach while some destination has neither confirmed nor
+//!   parked it.
+//! - Everything asked for at once is bounded by [`READ_MAX`] and the limits given.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use super::event::{Event, EventId, Lane};
+use crate::{
+    clock::Timestamp,
+    error::StoreError,
+    key::{IntentId, NameError, Operation},
+    store::Actor,
+};
+
+/// The largest number of events, lanes or parked rows in one answer, and of rows in one settlement.
+pub const READ_MAX: usize = 10_000;
+
+/// Somewhere events go: 1 to 64 ASCII letters, digits, `.`, `_` and `-`.
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Destination(Arc<str>);
+
+impl Destination {
+    /// The largest name, in bytes.
+    pub const MAX: usize = 64;
+
+    /// Names a destination.
+    ///
+    /// # Errors
+    ///
+    /// Returns a [`NameError`] if the text is empty, too long, or holds another character.
+    pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
+        let (what, text) = ("destination", text.as_ref());
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if text.is_empty() {
+            return Err(NameError::Empty { what });
+        }
+        if text.len() > Self::MAX {
+            return Err(NameError::TooLong { what, len: text.len(), max: Self::MAX });
+        }
+        match text.char_indices().find(|(_, c)| !allowed(*c)) {
+            Some((at, _)) => Err(NameError::Character { what, at }),
+            None => Ok(Self(text.into())),
+        }
+    }
+
+    /// Returns the text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Destination({:?})", &*self.0)
+    }
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which leadership of a destination: larger for each take-over.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Epoch(pub u64);
+
+/// Where an event lies in the table. It orders the events of one pass, and is no name: an event's name
+/// is its [`EventId`].
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Pos(pub u64);
+
+/// Which pass of a destination.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Pass(pub u64);
+
+/// Where a destination that is new begins.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Start {
+    /// With everything that is still kept.
+    #[default]
+    Earliest,
+    /// With what is committed from now on.
+    Now,
+}
+
+/// Asks to lead a destination.
+#[derive(Clone, Debug)]
+pub struct Lead {
+    /// Which.
+    pub destination: Destination,
+    /// Who asks, for people to read: at most 255 bytes, such as host and process.
+    pub owner: Box<str>,
+    /// How long the leadership lasts unless it is renewed.
+    pub lease: Duration,
+    /// Where the destination begins if nobody ever led it.
+    pub start: Start,
+}
+
+/// The answer to whoever asks to lead.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Led {
+    /// Another leads.
+    Follower {
+        /// Who.
+        owner: Box<str>,
+        /// How long its lease lasts from now on.
+        ends_in: Duration,
+    },
+    /// The caller leads.
+    Leader(Leader),
+}
+
+/// A leadership.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Leader {
+    /// Of which destination.
+    pub destination: Destination,
+    /// Which one.
+    pub epoch: Epoch,
+    /// The generation of the table: larger after each restore from a dump.
+    pub generation: u32,
+}
+
+/// What a leader reads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Window {
+    /// Of which pass; `None` if there is none: nothing is to be read now.
+    pub pass: Option<Pass>,
+    /// Events behind the position asked for, in order.
+    pub events: Vec<Placed>,
+    /// The last position that was looked at: what may be settled once all events up to it are, even
+    /// if the window holds none.
+    pub upto: Pos,
+    /// Whether the pass has nothing behind `upto`.
+    pub ends: bool,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// An event and where it lies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    /// Where.
+    pub pos: Pos,
+    /// When it was appended, in the store's time.
+    pub at: Timestamp,
+    /// The event.
+    pub event: Arc<Event>,
+}
+
+/// A row to be parked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Park {
+    /// The event, of which a copy is kept.
+    pub placed: Placed,
+    /// [`ParkedState::Behind`] or [`ParkedState::Failed`].
+    pub state: ParkedState,
+    /// How often it was refused.
+    pub attempts: u32,
+    /// Why, at most 1,000 bytes; empty for what waits behind another.
+    pub why: Box<str>,
+}
+
+/// What a parked row waits for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum ParkedState {
+    /// For the rows before it in its lane; it is sent when it is the first.
+    Behind,
+    /// For an operator's word.
+    Failed,
+    /// To be sent again, as an operator said; with it the lane goes on.
+    Retry,
+    /// To be left out, as an operator said; the lane goes on behind it.
+    Skip,
+    /// To be left out with all that is parked behind it by then, as an operator said.
+    Drop,
+}
+
+impl ParkedState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Behind, Self::Failed, Self::Retry, Self::Skip, Self::Drop];
+
+    /// Returns the word for this state.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Behind => "behind",
+            Self::Failed => "failed",
+            Self::Retry => "retry",
+            Self::Skip => "skip",
+            Self::Drop => "drop",
+        }
+    }
+
+    /// Returns the state that a word names.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+}
+
+/// A parked row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parked {
+    /// Its place in the order of its lane: rows are parked in the order in which they would leave.
+    pub seq: u64,
+    /// Of which destination.
+    pub destination: Destination,
+    /// The event and where it lay.
+    pub placed: Placed,
+    /// What it waits for.
+    pub state: ParkedState,
+    /// How often it was refused.
+    pub attempts: u32,
+    /// Why it was parked, or last refused.
+    pub why: Box<str>,
+    /// When it was parked, in the store's time.
+    pub parked_at: Timestamp,
+}
+
+/// What became of a parked row.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Unpark {
+    /// It was refused again: it waits for an operator once more.
+    Failed {
+        /// Which row.
+        seq: u64,
+        /// How often it was refused by now.
+        attempts: u32,
+        /// Why, at most 1,000 bytes.
+        why: Box<str>,
+    },
+    /// It was left out: the row goes, and so do all parked rows of its lane if it was to be dropped.
+    LeftOut {
+        /// Which row.
+        seq: u64,
+    },
+    /// It was confirmed: the row goes.
+    Sent {
+        /// Which row.
+        seq: u64,
+    },
+}
+
+/// What a leader has done since it last settled: written in one transaction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settle {
+    /// By whom.
+    pub destination: Destination,
+    /// By which leadership.
+    pub epoch: Epoch,
+    /// The pass and the position up to which every event is confirmed or parked; `None` if only
+    /// parked rows changed.
+    pub upto: Option<(Pass, Pos)>,
+    /// Whether this ends the pass: everything of it is confirmed or parked.
+    pub ends: bool,
+    /// Rows to park, in the order in which they would leave.
+    pub park: Vec<Park>,
+    /// What became of parked rows.
+    pub unpark: Vec<Unpark>,
+}
+
+/// The answer to a settlement, and to a renewal.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Settled {
+    /// Another leads by now, or the pass is another: nothing was written.
+    Stale,
+    /// It is written.
+    Stored,
+}
+
+/// What a relay needs of a store.
+///
+/// # Errors
+///
+/// Every verb fails with a [`StoreError`] whose kind says what the caller does next. A store that can
+/// only be read, such as a standby, is refused with kind `ReadOnly` and never read from: what it shows
+/// as committed may be incomplete.
+///
+/// # Cancel safety
+///
+/// A verb whose future is dropped may or may not have happened. The caller leads anew, or asks again.
+#[async_trait]
+pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
+    /// Takes the leadership of a destination if nobody holds it, or its lease is over.
+    async fn lead(&self, ask: Lead) -> Result<Led, StoreError>;
+
+    /// Renews a leadership, if it is still the current one, even if its lease is over.
+    async fn renew(&self, leader: Leader, lease: Duration) -> Result<Settled, StoreError>;
+
+    /// Gives a leadership up, so that another need not wait for its lease.
+    async fn resign(&self, leader: Leader) -> Result<Settled, StoreError>;
+
+    /// Reads the current pass of a destination behind `after` (`None`: behind what is settled), and
+    /// opens the next pass if none is open. Returns at most `limit` events and about `bytes_max`
+    /// bytes of them, at least one if there is one. A stale leader gets an error of kind `Invalid`
+    /// only by [`OutboxStore::settle`]; it may read.
+    async fn read(
+        &self,
+        leader: Leader,
+        after: Option<(Pass, Pos)>,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Window, StoreError>;
+
+    /// Writes what a leader has done.
+    async fn settle(&self, settle: Settle) -> Result<Settled, StoreError>;
+
+    /// Lists the lanes of a destination that have parked rows, behind `after` in the order of lanes,
+    /// at most [`READ_MAX`].
+    async fn parked_lanes(
+        &self,
+        destination: Destination,
+        after: Option<Lane>,
+    ) -> Result<Vec<Lane>, StoreError>;
+
+    /// Lists parked rows that are the first of their lane and wait for nobody: in state `Behind`,
+    /// `Retry`, `Skip` or `Drop`; the oldest first, at most `limit`.
+    async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError>;
+}
+
+/// Tells that something may have been appended; polling finds what a hint does not tell.
+#[async_trait]
+pub trait OutboxHints: Send + Sync + 'static {
+    /// Waits for the next hint, at most `wait`; says whether one came.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] when hints cannot be had for now.
+    ///
+    /// # Cancel safety
+    ///
+    /// A hint may be lost.
+    async fn hinted(&self, wait: Duration) -> Result<bool, StoreError>;
+}
+
+/// What one round of retention did.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Retained {
+    /// How many events, or how many partitions of them, were dropped.
+    pub dropped: u64,
+    /// Whether more may be dropped now.
+    pub more: bool,
+    /// What keeps old events from being dropped, as one lower-case sentence for people: a destination
+    /// that lags, a transaction that holds the lock.
+    pub held_up: Option<Box<str>>,
+}
+
+/// Drops events that every destination has, and makes room for new ones.
+#[async_trait]
+pub trait OutboxRetain: Send + Sync + 'static {
+    /// Does one bounded step: drops what was appended more than `keep_for` ago and which every
+    /// destination has confirmed or parked. It waits for nobody longer than 100 ms.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn retain(&self, keep_for: Duration) -> Result<Retained, StoreError>;
+}
+
+/// A destination as an operator sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct DestinationState {
+    /// Its name.
+    pub destination: Destination,
+    /// The leader and the end of its lease, if anybody leads.
+    pub leader: Option<(Box<str>, Timestamp)>,
+    /// The current epoch.
+    pub epoch: Epoch,
+    /// The generation of the table.
+    pub generation: u32,
+    /// When the oldest event was appended that is committed and neither confirmed nor parked here.
+    pub oldest: Option<Timestamp>,
+    /// How many such events there are; counted up to 10,000.
+    pub waiting: u64,
+    /// How many rows are parked.
+    pub parked: u64,
+    /// How many lanes have parked rows.
+    pub parked_lanes: u64,
+    /// When the oldest parked row was parked.
+    pub oldest_parked: Option<Timestamp>,
+    /// The store's time.
+    pub now: Timestamp,
+}
+
+/// Which events to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct EventFilter {
+    /// Only this one.
+    pub id: Option<EventId>,
+    /// Only of this aggregate.
+    pub lane: Option<Lane>,
+    /// Only effects of this intent.
+    pub intent: Option<IntentId>,
+    /// Only effects of this operation.
+    pub operation: Option<Operation>,
+    /// Only appended at or after.
+    pub from: Option<Timestamp>,
+    /// Only appended before.
+    pub until: Option<Timestamp>,
+    /// Only behind this position: for the next page.
+    pub after: Option<Pos>,
+    /// How many at most; bounded by [`READ_MAX`].
+    pub limit: u32,
+}
+
+/// Which parked rows to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ParkedFilter {
+    /// Only of this destination.
+    pub destination: Option<Destination>,
+    /// Only of this lane.
+    pub lane: Option<Lane>,
+    /// Only in this state.
+    pub state: Option<ParkedState>,
+    /// Only this event.
+    pub id: Option<EventId>,
+    /// Only behind this place: for the next page.
+    pub after: Option<u64>,
+    /// How many at most; bounded by [`READ_MAX`].
+    pub limit: u32,
+}
+
+/// Reads and words for operators. Whatever is changed is written to the audit in the same transaction.
+#[async_trait]
+pub trait OutboxInspect: Send + Sync + 'static {
+    /// Lists every destination that was ever led.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn destinations(&self) -> Result<Vec<DestinationState>, StoreError>;
+
+    /// Lists events that are still kept, in the order of their positions.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn events(&self, filter: EventFilter) -> Result<Vec<Placed>, StoreError>;
+
+    /// Lists parked rows in their order.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn parked(&self, filter: ParkedFilter) -> Result<Vec<Parked>, StoreError>;
+
+    /// Says what is to become of parked rows whose state is `Failed` (or already a word of an
+    /// operator): `Retry`, `Skip` or `Drop`. Returns how many rows it marked; the leader does the
+    /// rest.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn mark(
+        &self,
+        destination: Destination,
+        seqs: Vec<u64>,
+        state: ParkedState,
+        actor: Actor,
+    ) -> Result<u64, StoreError>;
+
+    /// Has events sent again that the destination had: those that `filter` names, at most
+    /// [`READ_MAX`] and only what is still kept, as parked rows in state `Behind`, so that each lane
+    /// keeps its order. Returns how many.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn replay(
+        &self,
+        destination: Destination,
+        filter: EventFilter,
+        actor: Actor,
+    ) -> Result<u64, StoreError>;
+
+    /// Forgets a destination that is no longer led, with its cursor and its parked rows, so that it
+    /// holds nothing up. Says whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// Fails with kind `Invalid` while it is led.
+    async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError>;
+}

@@ -11,18 +11,21 @@
 //! | [`event`] | what leaves, and its bounds |
 //! | [`store`] | what a store keeps of events, cursors, leaders and parked lanes |
 //! | [`publisher`] | the seam to brokers: a batch out, three outcomes back |
+//! | [`audit`] | what operators said |
 //!
 //! Words: a **destination** is somewhere events go, with a cursor of its own. A **lane** is all events
 //! of one aggregate on their way to one destination. The **leader** of a destination is the one relay
 //! that sends to it, for as long as its lease and **epoch** hold. A lane is **parked** when its head
 //! cannot be sent: it then waits, in order, beside the cursor, and holds nobody else up.
 
+pub mod audit;
 pub mod event;
 pub mod publisher;
 pub mod store;
 
 #[doc(inline)]
 pub use self::{
+    audit::{OutboxAudit, OutboxAuditKind},
     event::{Cause, Event, EventError, EventId, Lane},
     publisher::{Fault, Message, Publisher, PublisherCapabilities, Sent},
     store::{

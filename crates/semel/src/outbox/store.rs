@@ -25,7 +25,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use super::event::{Event, EventId, Lane};
+use super::{
+    audit::OutboxAudit,
+    event::{Event, EventId, Lane},
+};
 use crate::{
     clock::Timestamp,
     error::StoreError,
@@ -471,7 +474,7 @@ pub trait OutboxInspect: Send + Sync + 'static {
 
     /// Says what is to become of parked rows whose state is `Failed` (or already a word of an
     /// operator): `Retry`, `Skip` or `Drop`. Returns how many rows it marked; the leader does the
-    /// rest.
+    /// rest. At most [`READ_MAX`] at once.
     ///
     /// # Errors
     ///
@@ -499,10 +502,23 @@ pub trait OutboxInspect: Send + Sync + 'static {
     ) -> Result<u64, StoreError>;
 
     /// Forgets a destination that is no longer led, with its cursor and its parked rows, so that it
-    /// holds nothing up. Says whether there was one.
+    /// holds nothing up. Says whether there was one. If it is ever led again it begins anew, under an
+    /// epoch that nobody had before.
     ///
     /// # Errors
     ///
     /// Fails with kind `Invalid` while it is led.
     async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError>;
+
+    /// Lists what operators said, the newest first: about one destination, or about all; at most
+    /// `limit`, bounded by [`READ_MAX`]. It outlives the destination.
+    ///
+    /// # Errors
+    ///
+    /// Fails with a [`StoreError`] whose kind says what the caller does next.
+    async fn outbox_audit(
+        &self,
+        destination: Option<Destination>,
+        limit: u32,
+    ) -> Result<Vec<OutboxAudit>, StoreError>;
 }

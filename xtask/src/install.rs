@@ -29,6 +29,14 @@ pub(crate) const CXX: Program = Program {
     package: "g++",
     why: "the fuzzer that is linked to the fuzz targets is C++",
 };
+/// Carries the jars of [`jars_of`].
+const MAVEN: Program = Program {
+    name: "mvn",
+    package: "maven",
+    why: "the broker and Debezium that tests run come as jars",
+};
+/// Copies a project's dependencies into a folder.
+const MAVEN_COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies";
 /// The plain proxy that the gateway is measured against.
 pub(crate) const NGINX: Program = Program {
     name: "nginx",
@@ -141,6 +149,27 @@ pub(crate) fn node_packages(folder: &str, home: &Path) -> Result<()> {
     install.current_dir(home);
     shell::show(install)?;
     std::fs::write(stamp, lock).context("cannot note what was installed")
+}
+
+/// Makes sure that the jars which the pom.xml in `folder` of the repository pins, and all they need, lie
+/// in `home`.
+pub(crate) fn jars_of(folder: &str, home: &Path) -> Result<()> {
+    let wanted = shell::root().join(folder).join("pom.xml");
+    let wanted_text = std::fs::read_to_string(&wanted)
+        .with_context(|| format!("cannot read {}", wanted.display()))?;
+    let stamp = home.join("installed.txt");
+    if std::fs::read_to_string(&stamp).ok().as_ref() == Some(&wanted_text) {
+        return Ok(());
+    }
+    programs(&[&MAVEN])?;
+    println!("installing what {folder}/pom.xml names into {}", home.display());
+    // What an older list named must not stay on the class path.
+    drop(std::fs::remove_dir_all(home));
+    std::fs::create_dir_all(home).context("cannot make the folder of the jars")?;
+    let mut maven = shell::command("mvn", &["-q", "-B", "--strict-checksums", "-f"]);
+    maven.arg(&wanted).arg(MAVEN_COPY).arg(format!("-DoutputDirectory={}", home.display()));
+    shell::show(maven)?;
+    std::fs::write(stamp, wanted_text).context("cannot note what was installed")
 }
 
 /// Makes sure that this toolchain has the cargo command `name`.

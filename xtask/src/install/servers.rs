@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{NODE, NPM, Program, node_packages, programs, wheels_of};
+use super::{NODE, NPM, Program, jars_of, node_packages, programs, wheels_of};
 use crate::shell;
 
 /// The user that runs PostgreSQL where tests run as root, which PostgreSQL refuses to be run by.
@@ -29,7 +29,7 @@ const PGBOUNCER: Program = Program {
 const JAVAC: Program = Program {
     name: "javac",
     package: "default-jdk-headless",
-    why: "the example for Java is compiled and run",
+    why: "the example for Java is compiled and run, and the broker runs on it",
 };
 const JDBC: Program = Program {
     name: "/usr/share/java/postgresql.jar",
@@ -43,7 +43,9 @@ pub(crate) fn run() -> Result<()> {
     programs(&[&POSTGRES, &PGBOUNCER, &JAVAC, &JDBC, &NODE, &NPM])?;
     let home = home()?;
     wheels_of("xtask/servers.txt", &home.join("python"))?;
-    node_packages("xtask/node", &home.join("node"))
+    node_packages("xtask/node", &home.join("node"))?;
+    jars_of("xtask/java/kafka", &home.join("java/kafka"))?;
+    jars_of("xtask/java/debezium", &home.join("java/debezium"))
 }
 
 /// Where the servers lie, as the test kit finds it: below the target folder, in so many words or by a link.

@@ -84,6 +84,18 @@ impl Tools {
         first_of(&["/usr/share/java/postgresql.jar"], "The JDBC driver").to_owned()
     }
 
+    /// Returns the class path of one of Java's servers, such as `kafka`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is not installed, and says how it is.
+    #[must_use]
+    pub fn jars(&self, name: &str) -> String {
+        let folder = self.home.join("java").join(name);
+        assert!(folder.join("installed.txt").exists(), "{name} is not installed: {INSTALL}");
+        format!("{}/*", folder.display())
+    }
+
     /// Returns a folder for what is made once and kept beside the tools.
     pub(super) fn kept(&self, name: &str) -> PathBuf {
         let kept = self.home.join(name);

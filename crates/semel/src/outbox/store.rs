@@ -5,7 +5,9 @@
 //! reads the same set again. Within a pass events are read in the order of their [`Pos`], and the
 //! cursor moves behind what is settled; a pass whose end was settled is closed, and the next read opens
 //! the next one. Nothing is skipped when a transaction commits late: it is in a later pass. Nobody
-//! waits for a transaction that is still open. Where a lane's events are appended by transactions that
+//! waits for a transaction that is still open. A store whose positions are in the order of commits
+//! need not record anything for that: after a crash it reads the same events in the same order, and
+//! behind them what was committed since. Where a lane's events are appended by transactions that
 //! lock or write the aggregate first, the order of passes and positions is their order of cause.
 //!
 //! Rules that hold for every store:
@@ -172,6 +174,11 @@ pub struct Placed {
     pub at: Timestamp,
     /// The event.
     pub event: Arc<Event>,
+    /// Why the row cannot be read as an event, as one lower-case sentence: it was written past the
+    /// checks of the store, or is damaged. `event` is then a stand-in that tells what can be read. A
+    /// relay never sends it: it parks it as [`ParkedState::Failed`], and again if it is told to retry
+    /// before somebody has repaired the row.
+    pub unreadable: Option<Box<str>>,
 }
 
 /// A row to be parked.

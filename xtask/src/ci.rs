@@ -122,11 +122,13 @@ fn shear() -> Result<()> {
 
 fn clippy() -> Result<()> {
     install::component("clippy")?;
+    install::for_building()?;
     let whole = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
     shell::show(shell::cargo(&whole))
 }
 
 fn doc() -> Result<()> {
+    install::for_building()?;
     let mut doc = shell::cargo(&["doc", "--locked", "--workspace", "--no-deps"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     shell::show(doc)

@@ -27,8 +27,11 @@ pub(crate) const CURL: Program = Program {
 pub(crate) const CXX: Program = Program {
     name: "c++",
     package: "g++",
-    why: "the fuzzer that is linked to the fuzz targets is C++",
+    why: "the fuzzer that is linked to the fuzz targets is C++, and Kafka's client looks for it",
 };
+/// Builds the client of Kafka that is written in C.
+const MAKE: Program =
+    Program { name: "make", package: "make", why: "Kafka's client is built by its own makefile" };
 /// Carries the jars of [`jars_of`].
 const MAVEN: Program = Program {
     name: "mvn",
@@ -71,8 +74,14 @@ pub(crate) const WRK: Program = Program {
     why: "it makes the load that the benches measure under",
 };
 
+/// Makes sure that everything is there that the workspace is built by.
+pub(crate) fn for_building() -> Result<()> {
+    programs(&[&CXX, &MAKE])
+}
+
 /// Makes sure that everything is there that a test starts.
 pub(crate) fn for_tests() -> Result<()> {
+    for_building()?;
     programs(&[&CURL])?;
     servers::run()
 }

@@ -9,7 +9,7 @@
 //! | [`history`] | what was done and what was acknowledged, and the checker over it |
 //! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
 //! | [`sim`](mod@sim) | engines, callers, faults and clocks in an order drawn from a seed |
-//! | [`servers`] | private PostgreSQL servers, poolers and standbys, a faulty way to them, processes that cannot outlive the test |
+//! | [`servers`] | private PostgreSQL servers, poolers and standbys, Kafka brokers, a faulty way to them, processes that cannot outlive the test |
 //!
 //! Nothing here is linked into a release: other crates name this one among their dev-dependencies
 //! alone.

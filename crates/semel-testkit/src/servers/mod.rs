@@ -1,7 +1,8 @@
-//! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, and a way
-//! to them that is slow, breaks and loses what it is told to.
+//! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, Kafka, and a
+//! way to them that is slow, breaks and loses what it is told to.
 
 mod disk;
+mod kafka;
 mod patience;
 mod pgbouncer;
 mod port;
@@ -14,6 +15,7 @@ mod user;
 
 pub use self::{
     disk::Disk,
+    kafka::{Builder as KafkaBuilder, Kafka},
     pgbouncer::{Builder as PgBouncerBuilder, PgBouncer},
     port::free_port,
     postgres::{Builder as PostgresBuilder, Major, Postgres, Session, failover_url},

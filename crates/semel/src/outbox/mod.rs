@@ -12,6 +12,7 @@
 //! | [`store`] | what a store keeps of events, cursors, leaders and parked lanes |
 //! | [`publisher`] | the seam to brokers: a batch out, three outcomes back |
 //! | [`audit`] | what operators said |
+//! | [`memory`] | the reference store |
 //!
 //! Words: a **destination** is somewhere events go, with a cursor of its own. A **lane** is all events
 //! of one aggregate on their way to one destination. The **leader** of a destination is the one relay
@@ -20,6 +21,7 @@
 
 pub mod audit;
 pub mod event;
+pub mod memory;
 pub mod publisher;
 pub mod store;
 

@@ -1,0 +1,138 @@
+//! Parked rows, in the order in which they would leave.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::super::{
+    event::{EventId, Lane},
+    store::{Destination, Park, Parked, ParkedState, READ_MAX, Unpark},
+};
+use crate::clock::Timestamp;
+
+/// All parked rows.
+#[derive(Default)]
+pub(super) struct ParkedRows {
+    seq_last: u64,
+    rows: BTreeMap<u64, Parked>,
+    lanes: HashMap<Destination, BTreeMap<Lane, BTreeSet<u64>>>,
+    ids: HashSet<(Destination, EventId)>,
+}
+
+impl ParkedRows {
+    /// Parks a row, unless its event is parked already: then a lost answer is repeated.
+    pub(super) fn park(&mut self, destination: &Destination, row: Park, now: Timestamp) {
+        if !self.ids.insert((destination.clone(), row.placed.event.id)) {
+            return;
+        }
+        self.seq_last += 1;
+        let seq = self.seq_last;
+        let lanes = self.lanes.entry(destination.clone()).or_default();
+        lanes.entry(row.placed.event.lane.clone()).or_default().insert(seq);
+        let parked = Parked {
+            seq,
+            destination: destination.clone(),
+            placed: row.placed,
+            state: row.state,
+            attempts: row.attempts,
+            why: row.why,
+            parked_at: now,
+        };
+        self.rows.insert(seq, parked);
+    }
+
+    /// Writes what became of a row; nothing if it is gone already.
+    pub(super) fn unpark(&mut self, unpark: &Unpark) {
+        match unpark {
+            Unpark::Failed { seq, attempts, why } => {
+                let row = self.rows.get_mut(seq);
+                row.into_iter().for_each(|row| {
+                    row.state = ParkedState::Failed;
+                    row.attempts = *attempts;
+                    row.why = why.clone();
+                });
+            }
+            Unpark::LeftOut { seq } => {
+                let drops = self.rows.get(seq).filter(|row| row.state == ParkedState::Drop);
+                let lane =
+                    drops.map(|row| (row.destination.clone(), row.placed.event.lane.clone()));
+                let of_lane = lane.and_then(|(of, lane)| self.lanes.get(&of)?.get(&lane));
+                let seqs =
+                    of_lane.map_or_else(|| vec![*seq], |seqs| seqs.iter().copied().collect());
+                seqs.into_iter().for_each(|seq| self.remove(seq));
+            }
+            Unpark::Sent { seq } => self.remove(*seq),
+        }
+    }
+
+    /// Lists the lanes behind `after` that have parked rows.
+    pub(super) fn lanes(&self, destination: &Destination, after: Option<&Lane>) -> Vec<Lane> {
+        let lanes = self.lanes.get(destination).into_iter().flat_map(BTreeMap::keys);
+        lanes
+            .filter(|lane| after.is_none_or(|after| *lane > after))
+            .take(READ_MAX)
+            .cloned()
+            .collect()
+    }
+
+    /// Lists the first row of each lane that waits for nobody, the oldest first.
+    pub(super) fn due(&self, destination: &Destination, limit: usize) -> Vec<Parked> {
+        let lanes = self.lanes.get(destination).into_iter().flat_map(BTreeMap::values);
+        let heads = lanes.filter_map(|seqs| self.rows.get(seqs.first()?));
+        let mut due: Vec<_> = heads.filter(|row| row.state != ParkedState::Failed).collect();
+        due.sort_unstable_by_key(|row| row.seq);
+        due.into_iter().take(limit).cloned().collect()
+    }
+
+    /// Marks a row that waits for an operator; says what event it is if it is such a row.
+    pub(super) fn mark(
+        &mut self,
+        destination: &Destination,
+        seq: u64,
+        state: ParkedState,
+    ) -> Option<EventId> {
+        let row = self.rows.get_mut(&seq)?;
+        if row.destination != *destination || row.state == ParkedState::Behind {
+            return None;
+        }
+        row.state = state;
+        Some(row.placed.event.id)
+    }
+
+    /// Says whether an event is parked.
+    pub(super) fn holds(&self, destination: &Destination, id: EventId) -> bool {
+        self.ids.contains(&(destination.clone(), id))
+    }
+
+    /// Returns all rows in their order.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Parked> {
+        self.rows.values()
+    }
+
+    /// Counts the lanes of a destination.
+    pub(super) fn lane_count(&self, destination: &Destination) -> usize {
+        self.lanes.get(destination).map_or(0, BTreeMap::len)
+    }
+
+    /// Forgets all rows of a destination, and says how many there were.
+    pub(super) fn forget(&mut self, destination: &Destination) -> usize {
+        let of = self.rows.values().filter(|row| row.destination == *destination);
+        let seqs: Vec<u64> = of.map(|row| row.seq).collect();
+        seqs.iter().for_each(|seq| self.remove(*seq));
+        seqs.len()
+    }
+
+    fn remove(&mut self, seq: u64) {
+        let Some(row) = self.rows.remove(&seq) else {
+            return;
+        };
+        let (of, lane) = (row.destination, &row.placed.event.lane);
+        if let Some(lanes) = self.lanes.get_mut(&of)
+            && let Some(seqs) = lanes.get_mut(lane)
+        {
+            seqs.remove(&seq);
+            if seqs.is_empty() {
+                lanes.remove(lane);
+            }
+        }
+        self.ids.remove(&(of, row.placed.event.id));
+    }
+}

@@ -146,6 +146,8 @@ pub struct Delivery {
     pub position: Option<Position>,
     /// When its producer or broker says it was sent.
     pub sent_at: Option<Timestamp>,
+    /// Whether it is no delivery of a source, but a parked message that is run again.
+    pub parked: bool,
 }
 
 impl Delivery {
@@ -161,6 +163,7 @@ impl Delivery {
             redelivered: Redelivered::Unknown,
             position: None,
             sent_at: None,
+            parked: false,
         }
     }
 

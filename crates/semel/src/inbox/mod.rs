@@ -9,12 +9,27 @@
 //! |---|---|
 //! | [`message`] | names of messages and consumers, and what is delivered |
 //! | [`source`] | the seam to brokers: deliveries in, acknowledgements out |
+//! | [`policy`] | what holds for a consumer |
+//! | [`store`] | what a store keeps beside the transactions of the effects |
+//! | [`inspect`] | what operators see, and may say |
 
+pub mod inspect;
 pub mod message;
+pub mod policy;
 pub mod source;
+pub mod store;
 
 #[doc(inline)]
 pub use self::{
+    inspect::{
+        ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, Mark, MessageState,
+        ParkedFilter,
+    },
     message::{Consumer, Delivery, LogId, MessageId, Position, Redelivered, SourceName},
+    policy::{By, InboxError, InboxPolicy},
     source::{Acked, Receipt, Received, Settlement, Source, SourceCapabilities, SourceError},
+    store::{
+        Attempts, InboxStore, InboxSweep, InboxSwept, Mismatch, Park, ParkAnswer, ParkedMessage,
+        ParkedState, Recorded, Standing, Uncount,
+    },
 };

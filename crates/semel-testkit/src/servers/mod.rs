@@ -1,6 +1,7 @@
 //! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, Kafka, and a
 //! way to them that is slow, breaks and loses what it is told to.
 
+mod debezium;
 mod disk;
 mod kafka;
 mod patience;
@@ -14,6 +15,7 @@ mod tools;
 mod user;
 
 pub use self::{
+    debezium::{Debezium, Routed},
     disk::Disk,
     kafka::{Builder as KafkaBuilder, Kafka},
     pgbouncer::{Builder as PgBouncerBuilder, PgBouncer},

@@ -53,7 +53,12 @@ impl Launch {
         let (program, first) = user::words(&tools().java());
         let mut process = Process::start(program, |command| {
             user::plain_environment(command);
-            command.args(first).args(&self.java).args(LOGGING).arg("-cp").arg(tools().jars("kafka"));
+            command
+                .args(first)
+                .args(&self.java)
+                .args(LOGGING)
+                .arg("-cp")
+                .arg(tools().jars("kafka"));
             command.args(["kafka.Kafka", "server.properties"]);
             command.current_dir(&self.folder).stdout(log).stderr(errors);
         });
@@ -127,7 +132,8 @@ fn properties(data: &Path, port: u16, controller: u16) -> String {
 
 fn version() -> String {
     let folder = tools().jars("kafka");
-    let jars = fs::read_dir(folder.trim_end_matches('*')).expect("the jars can be listed").flatten();
+    let jars =
+        fs::read_dir(folder.trim_end_matches('*')).expect("the jars can be listed").flatten();
     let names = jars.filter_map(|jar| jar.file_name().into_string().ok());
     let mut versions = names
         .filter_map(|name| Some(name.strip_prefix("kafka-clients-")?.strip_suffix(".jar")?.into()));

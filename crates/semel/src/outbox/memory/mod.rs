@@ -159,7 +159,7 @@ impl MemoryTransaction {
         let (mut inner, at) = self.outbox.lock();
         inner.pos_last += 1;
         let pos = Pos(inner.pos_last);
-        self.appended.push(Placed { pos, at, event: Arc::new(event) });
+        self.appended.push(Placed { pos, at, event: Arc::new(event), unreadable: None });
         Ok(pos)
     }
 

@@ -1,7 +1,6 @@
 //! Time that moves only by hand.
 
 use std::{
-    collections::BTreeMap,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,6 +11,8 @@ use std::{
 use async_trait::async_trait;
 use semel::{Clock, Monotonic, Timestamp};
 use tokio::sync::watch;
+
+use crate::sleepers::{Place, Sleepers};
 
 /// How often [`ManualClock::run`] lets other tasks go on between two steps.
 const TURNS: usize = 64;
@@ -42,8 +43,7 @@ pub struct ManualClock {
 struct Hands {
     wall: Timestamp,
     since_start: Duration,
-    sleepers: BTreeMap<(Duration, u64), Waker>,
-    next: u64,
+    sleepers: Sleepers,
 }
 
 impl ManualClock {
@@ -59,12 +59,8 @@ impl ManualClock {
     /// Makes a clock whose wall stands at a given time.
     #[must_use]
     pub fn at(wall: Timestamp) -> Arc<Self> {
-        let hands = Hands {
-            wall,
-            since_start: Duration::from_secs(1_000),
-            sleepers: BTreeMap::new(),
-            next: 0,
-        };
+        let since_start = Duration::from_secs(1_000);
+        let hands = Hands { wall, since_start, sleepers: Sleepers::default() };
         Arc::new(Self { hands: Mutex::new(hands), sleeping: watch::Sender::new(0) })
     }
 
@@ -74,12 +70,11 @@ impl ManualClock {
         hands.wall = hands.wall.after(by);
         hands.since_start += by;
         let now = hands.since_start;
-        let later = hands.sleepers.split_off(&(now + Duration::from_nanos(1), 0));
-        let woken = std::mem::replace(&mut hands.sleepers, later);
-        let left = hands.sleepers.len();
+        let woken = hands.sleepers.take_due(now);
+        let left = hands.sleepers.count();
         drop(hands);
         self.sleeping.send_replace(left);
-        woken.into_values().for_each(Waker::wake);
+        woken.for_each(Waker::wake);
     }
 
     /// Moves forward sleeper by sleeper, and lets every woken task go on before the next step, so
@@ -92,7 +87,7 @@ impl ManualClock {
             }
             let (now, next) = {
                 let hands = self.lock();
-                (hands.since_start, hands.sleepers.first_key_value().map(|(place, _)| place.0))
+                (hands.since_start, hands.sleepers.next_due())
             };
             match next {
                 Some(next) if next <= until => self.advance(next.saturating_sub(now)),
@@ -110,7 +105,7 @@ impl ManualClock {
     /// Returns how many sleep on this clock now.
     #[must_use]
     pub fn sleepers(&self) -> usize {
-        self.lock().sleepers.len()
+        self.lock().sleepers.count()
     }
 
     /// Waits until at least `count` sleep on this clock.
@@ -143,34 +138,21 @@ impl Clock for ManualClock {
 struct Sleep<'a> {
     clock: &'a ManualClock,
     until: Duration,
-    place: Option<(Duration, u64)>,
-}
-
-impl Sleep<'_> {
-    fn leave(&mut self, hands: &mut Hands) {
-        if let Some(place) = self.place.take() {
-            hands.sleepers.remove(&place);
-        }
-    }
+    place: Option<Place>,
 }
 
 impl Future for Sleep<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let clock = self.clock;
+        let (clock, until) = (self.clock, self.until);
         let mut hands = clock.lock();
-        if hands.since_start >= self.until {
-            self.leave(&mut hands);
+        if hands.since_start >= until {
+            hands.sleepers.leave(&mut self.place);
             return Poll::Ready(());
         }
-        let place = self.place.unwrap_or_else(|| {
-            hands.next += 1;
-            (self.until, hands.next)
-        });
-        self.place = Some(place);
-        hands.sleepers.insert(place, cx.waker().clone());
-        let count = hands.sleepers.len();
+        hands.sleepers.enter(&mut self.place, until, cx.waker());
+        let count = hands.sleepers.count();
         drop(hands);
         clock.sleeping.send_replace(count);
         Poll::Pending
@@ -181,8 +163,8 @@ impl Drop for Sleep<'_> {
     fn drop(&mut self) {
         let clock = self.clock;
         let mut hands = clock.lock();
-        self.leave(&mut hands);
-        let count = hands.sleepers.len();
+        hands.sleepers.leave(&mut self.place);
+        let count = hands.sleepers.count();
         drop(hands);
         clock.sleeping.send_replace(count);
     }

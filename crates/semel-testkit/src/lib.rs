@@ -11,8 +11,8 @@
 //! | [`sim`](mod@sim) | engines, callers, faults and clocks in an order drawn from a seed |
 //! | [`servers`] | private PostgreSQL servers, poolers and standbys, Kafka brokers, a faulty way to them, processes that cannot outlive the test |
 //!
-//! Nothing here is linked into a release: other crates name this one among their dev-dependencies
-//! alone.
+//! Nothing here is linked into what serves requests: the drill uses it, and the other crates name it
+//! among their dev-dependencies alone.
 
 #![allow(
     clippy::disallowed_methods,
@@ -31,6 +31,7 @@ pub mod history;
 pub mod http;
 pub mod servers;
 pub mod sim;
+mod sleepers;
 
 #[doc(inline)]
 pub use self::{

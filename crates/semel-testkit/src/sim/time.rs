@@ -1,7 +1,6 @@
 //! The one time of a world, and the clocks that its machines make of it.
 
 use std::{
-    collections::BTreeMap,
     future::Future,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -12,6 +11,8 @@ use std::{
 use async_trait::async_trait;
 use semel::{Clock, Monotonic, Timestamp};
 
+use crate::sleepers::{Place, Sleepers};
+
 /// Time as it really is in a world: it goes on when the world says so.
 #[derive(Debug)]
 pub(super) struct Time(Mutex<Hands>);
@@ -19,8 +20,7 @@ pub(super) struct Time(Mutex<Hands>);
 #[derive(Debug)]
 struct Hands {
     now: Duration,
-    sleepers: BTreeMap<(Duration, u64), Waker>,
-    next: u64,
+    sleepers: Sleepers,
 }
 
 impl Time {
@@ -28,7 +28,7 @@ impl Time {
     pub(super) const START: Duration = Duration::from_secs(1_000);
 
     pub(super) fn new() -> Arc<Self> {
-        let hands = Hands { now: Self::START, sleepers: BTreeMap::new(), next: 0 };
+        let hands = Hands { now: Self::START, sleepers: Sleepers::default() };
         Arc::new(Self(Mutex::new(hands)))
     }
 
@@ -38,7 +38,7 @@ impl Time {
 
     /// Returns when the next sleeper is due.
     pub(super) fn next(&self) -> Option<Duration> {
-        self.lock().sleepers.first_key_value().map(|(place, _)| place.0)
+        self.lock().sleepers.next_due()
     }
 
     /// Goes on to an instant, and wakes whoever slept until then, the earliest first.
@@ -46,13 +46,12 @@ impl Time {
         let mut hands = self.lock();
         hands.now = hands.now.max(instant);
         let now = hands.now;
-        if hands.sleepers.first_key_value().is_none_or(|(place, _)| place.0 > now) {
+        if hands.sleepers.next_due().is_none_or(|due| due > now) {
             return;
         }
-        let later = hands.sleepers.split_off(&(now + Duration::from_nanos(1), 0));
-        let woken = std::mem::replace(&mut hands.sleepers, later);
+        let woken = hands.sleepers.take_due(now);
         drop(hands);
-        woken.into_values().for_each(Waker::wake);
+        woken.for_each(Waker::wake);
     }
 
     pub(super) fn passes(&self, span: Duration) -> Sleep<'_> {
@@ -71,32 +70,27 @@ impl Time {
 pub(super) struct Sleep<'a> {
     time: &'a Time,
     until: Duration,
-    place: Option<(Duration, u64)>,
+    place: Option<Place>,
 }
 
 impl Future for Sleep<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let time = self.time;
+        let (time, until) = (self.time, self.until);
         let mut hands = time.lock();
-        if hands.now >= self.until {
+        if hands.now >= until {
             return Poll::Ready(());
         }
-        let place = self.place.unwrap_or_else(|| {
-            hands.next += 1;
-            (self.until, hands.next)
-        });
-        self.place = Some(place);
-        hands.sleepers.insert(place, cx.waker().clone());
+        hands.sleepers.enter(&mut self.place, until, cx.waker());
         Poll::Pending
     }
 }
 
 impl Drop for Sleep<'_> {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            self.time.lock().sleepers.remove(&place);
+        if self.place.is_some() {
+            self.time.lock().sleepers.leave(&mut self.place);
         }
     }
 }

@@ -45,19 +45,22 @@ impl SeededEntropy {
 
     /// Returns the next number.
     pub fn number(&self) -> u64 {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // SplitMix64.
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = *state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        split_mix(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns the next number below `end`; zero if `end` is.
     pub fn below(&self, end: u64) -> u64 {
         self.number().checked_rem(end).unwrap_or(0)
     }
+}
+
+/// Draws the next number of a series that is nothing but its state (SplitMix64).
+pub const fn split_mix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }
 
 impl Entropy for SeededEntropy {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-/// A sequence of numbers that follows from its seed (SplitMix64).
+use semel_testkit::entropy::split_mix;
+
+/// A sequence of numbers that follows from its seed.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: u64,
@@ -26,11 +28,7 @@ impl Chance {
 
     /// Draws the next number.
     pub const fn next(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        split_mix(&mut self.state)
     }
 
     /// Draws a number below `bound`, which is at least 1.

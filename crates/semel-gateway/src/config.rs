@@ -32,7 +32,7 @@ use toml::{Spanned, de::DeValue};
 pub(crate) use self::schema::Word;
 pub use self::{
     operation::{Horizons, OldPlan, OperationConfig},
-    problem::{Problem, ProblemKind, Problems},
+    problem::{Problem, ProblemKind, Problems, line_and_column, nearest},
     reference::{default_file, reference_page},
     secret::Secret,
     span::{Horizon, Size, written},

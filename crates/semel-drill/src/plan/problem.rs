@@ -2,6 +2,8 @@
 
 use std::{error::Error, fmt, ops::Range};
 
+use semel_gateway::config;
+
 /// The longest sentence that is told, in characters.
 const MESSAGE_CHARS_MAX: usize = 400;
 
@@ -70,14 +72,9 @@ pub(super) struct Found {
 
 impl Found {
     pub(super) fn placed(self, text: &str) -> Problem {
-        let before = text.get(..self.span.start).unwrap_or(text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        Problem {
-            setting: one_line(&self.setting),
-            message: one_line(&self.message),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
+        let (line, column) = config::line_and_column(text, self.span.start);
+        let (setting, message) = (one_line(&self.setting), one_line(&self.message));
+        Problem { setting, message, line, column }
     }
 }
 
@@ -95,12 +92,7 @@ fn one_line(text: &str) -> String {
 
 /// Returns the known name that `word` was probably meant to be.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > WORD_BYTES_MAX {
-        return None;
-    }
-    let likely = known.into_iter().map(|name| (strsim::jaro_winkler(word, name), name));
-    let best = likely.max_by(|a, b| a.0.total_cmp(&b.0));
-    best.filter(|(likeness, _)| *likeness > 0.7).map(|(_, name)| name)
+    if word.len() > WORD_BYTES_MAX { None } else { config::nearest(word, known) }
 }
 
 /// Returns `; did you mean …?` where some known name is near.

@@ -86,20 +86,22 @@ pub(super) struct Found {
 
 impl Found {
     pub(super) fn placed(self, text: &str) -> Problem {
-        let before = text.get(..self.span.start).unwrap_or(text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        Problem {
-            kind: self.kind,
-            key: self.key,
-            message: self.message,
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-        }
+        let (line, column) = line_and_column(text, self.span.start);
+        Problem { kind: self.kind, key: self.key, message: self.message, line, column }
     }
 }
 
+/// Counts where a byte of a text stands: its line, and its column in characters, both from 1.
+#[must_use]
+pub fn line_and_column(text: &str, byte: usize) -> (usize, usize) {
+    let before = text.get(..byte).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
 /// Returns the known name that `word` was probably meant to be.
-pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|name| (strsim::jaro_winkler(word, name), name))

@@ -161,7 +161,8 @@ async fn drilled(drill: &Drill, only: &[String]) -> Result<Report, Failure> {
     let verdicts = ran.unwrap_or(so_far);
     let reached = |rule: &str| verdicts.iter().any(|verdict| verdict.rule.name == rule);
     let not_reached = if interrupted {
-        asked_for(only).filter(|rule| !reached(rule)).collect()
+        let names = scenario::wanted(only).map(|scenario| scenario.rule().name);
+        names.filter(|rule| !reached(rule)).collect()
     } else {
         Vec::new()
     };
@@ -176,14 +177,6 @@ async fn drilled(drill: &Drill, only: &[String]) -> Result<Report, Failure> {
         verdicts,
         secrets: drill.plan.secrets.clone(),
     })
-}
-
-/// The rules that a drill tries: those that are named and the control, or all.
-fn asked_for(only: &[String]) -> impl Iterator<Item = &'static str> {
-    let is_asked_for = |rule: &&str| {
-        only.is_empty() || *rule == scenario::control().name || only.iter().any(|name| name == rule)
-    };
-    scenario::rules().map(|rule| rule.name).filter(is_asked_for)
 }
 
 /// The columns of the terminal; into a file as many as a table has at most.

@@ -9,7 +9,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     process::{Child, Command},
-    sync::Mutex,
+    sync::{Mutex, OnceCell},
     time::{Instant, sleep, timeout},
 };
 
@@ -38,6 +38,8 @@ pub(super) struct Process {
     spec: ProcessSpec,
     target: Target,
     running: Mutex<Option<Running>>,
+    /// Whether this system can end a process with the one that started it.
+    dies_with_us: OnceCell<bool>,
 }
 
 #[derive(Debug)]
@@ -48,7 +50,7 @@ struct Running {
     said: std::fs::File,
 }
 
-/// Says whether this system can end a process with the one that started it.
+/// Tries whether this system can end a process with the one that started it.
 async fn dies_with_us() -> bool {
     let mut tried = Command::new(DEATH[0]);
     tried.args(&DEATH[1..]).arg("true").stdin(Stdio::null());
@@ -58,17 +60,23 @@ async fn dies_with_us() -> bool {
 
 impl Process {
     pub(super) fn new(spec: &ProcessSpec, target: &Target) -> Self {
-        Self { spec: spec.clone(), target: target.clone(), running: Mutex::new(None) }
+        Self {
+            spec: spec.clone(),
+            target: target.clone(),
+            running: Mutex::new(None),
+            dies_with_us: OnceCell::new(),
+        }
     }
 
     /// Starts it, and waits until it is ready.
     pub(super) async fn start(&self) -> Result<(), String> {
         let mut running = self.running.lock().await;
         self.until_silent().await?;
-        let started = self.spawn(dies_with_us().await).map_err(|error| {
-            let program = self.spec.start.first().map_or("nothing", String::as_str);
-            format!("`{program}` does not start: {error}")
-        })?;
+        let started =
+            self.spawn(*self.dies_with_us.get_or_init(dies_with_us).await).map_err(|error| {
+                let program = self.spec.start.first().map_or("nothing", String::as_str);
+                format!("`{program}` does not start: {error}")
+            })?;
         self.until_ready(running.insert(started)).await
     }
 

@@ -36,10 +36,7 @@ pub async fn run(
     only: &[String],
     mut seen: impl FnMut(Progress<'_>),
 ) -> Vec<Verdict> {
-    let wanted = |rule: Rule| {
-        only.is_empty() || rule == scenario::control() || only.iter().any(|name| name == rule.name)
-    };
-    let scenarios: Vec<_> = scenario::all().iter().filter(|one| wanted(one.rule())).collect();
+    let scenarios: Vec<_> = scenario::wanted(only).collect();
     let mut verdicts = Vec::new();
     let mut hindered = match drill.process() {
         Some(process) => process.start().await.err().map(Ended::Failed),
@@ -50,7 +47,7 @@ pub async fn run(
         seen(Progress::Begins { rule, at, of: scenarios.len() });
         let verdict = match &hindered {
             Some(why) => unseen(rule, why.clone()),
-            None => tried(drill, **scenario, at).await,
+            None => tried(drill, *scenario, at).await,
         };
         seen(Progress::Ended(&verdict));
         if rule == scenario::control() && verdict.ended != Ended::Kept {

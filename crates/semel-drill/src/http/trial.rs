@@ -245,12 +245,17 @@ impl<'d> Trial<'d> {
         self.counted(names, counted)
     }
 
+    /// Counts an intent's effects of which nothing was under way for long.
+    pub(super) async fn count_now(&self, names: &Names) -> Tried<u64> {
+        let counted = self.drill.effects.count(names).await;
+        self.counted(names, counted)
+    }
+
     /// Counts an intent's effects, waiting a little for as many as were answered.
     pub(super) async fn count_up_to(&self, names: &Names, awaited: u64) -> Tried<u64> {
         let began = Instant::now();
         loop {
-            let counted = self.drill.effects.count(names).await;
-            if self.counted(names, counted)? >= awaited || began.elapsed() > EFFECT_WITHIN {
+            if self.count_now(names).await? >= awaited || began.elapsed() > EFFECT_WITHIN {
                 return self.count(names).await;
             }
             tokio::time::sleep(LOOK_EVERY).await;

@@ -158,9 +158,8 @@ fn is_shown(verdict: &Verdict, show: Show) -> bool {
     }
 }
 
-/// Picks the exchanges that tell most: those of the keys that the sentence speaks of, or, where there are too
-/// many, those of the intents whose count stands
-/// out from that of the others.
+/// Picks the exchanges that tell most: those of the keys that the sentence speaks of, or, where there
+/// are too many, those of the intents whose count stands out from that of the others.
 fn telling(verdict: &Verdict) -> Vec<usize> {
     let all = 0..verdict.exchanges.len();
     let is_guilty = |at: &usize| {

@@ -20,13 +20,10 @@ impl Report {
         let mut broken = String::new();
         for verdict in &self.verdicts {
             let (name, seen) = (verdict.rule.name.to_owned(), verdict.seen.clone());
-            let word = match &verdict.ended {
-                Ended::Broken(why) => {
-                    broken += &format!("\nBROKEN {name}: {}\n  {why}\n", verdict.rule.says);
-                    "BROKEN"
-                }
-                _ => "kept",
-            };
+            let word = verdict.ended.word();
+            if let Ended::Broken(why) = &verdict.ended {
+                broken += &format!("\n{word} {name}: {}\n  {why}\n", verdict.rule.says);
+            }
             verdicts.add_row([name, word.to_owned(), seen]);
         }
         format!("{figures}\n\n{verdicts}\n{broken}")

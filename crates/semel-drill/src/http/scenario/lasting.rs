@@ -33,11 +33,12 @@ impl Scenario for Lasting {
     }
 
     async fn run(&self, trial: &Trial<'_>) -> Tried {
-        let Kept { counts, told } = trial.drill.memory.kept();
-        let asked = asked_again(trial, &told).await?;
+        let kept = trial.drill.memory.kept();
+        let asked = asked_again(trial, &kept).await?;
+        let counts = kept.counts;
         for (names, before) in &counts {
             // An effect may come to be seen late, but never one more than there are to be.
-            let count = trial.count(names).await?;
+            let count = trial.count_now(names).await?;
             if count > *before {
                 return broken(format!(
                     "{} had {} when it was counted first, and has {} now",
@@ -52,7 +53,7 @@ impl Scenario for Lasting {
 }
 
 /// Asks for the first answers again, if they are documented to be kept so long.
-async fn asked_again(trial: &Trial<'_>, told: &[Told]) -> Tried {
+async fn asked_again(trial: &Trial<'_>, Kept { counts, told }: &Kept) -> Tried {
     let Some(oldest) = told.iter().map(|told| told.at).min() else {
         return Ok("there was no answer to ask for again".into());
     };
@@ -67,8 +68,8 @@ async fn asked_again(trial: &Trial<'_>, told: &[Told]) -> Tried {
     for Told { names, request, answer, .. } in told {
         let replayed = trial.replays(&what, request, answer).await;
         // The effects come first: a second one weighs more than how it was answered.
-        let before = trial.drill.memory.kept().counts.into_iter();
-        let before = before.filter(|(known, _)| known.intent == names.intent).map(|(_, n)| n).max();
+        let before = counts.iter().filter(|(known, _)| known.intent == names.intent);
+        let before = before.map(|(_, count)| *count).max();
         trial.happened(names, before.unwrap_or(1), &what).await?;
         replayed?;
     }

@@ -78,6 +78,14 @@ pub fn all() -> &'static [&'static dyn Scenario] {
     ]
 }
 
+/// Returns those whose rules are named and the control, or all if none is named.
+pub fn wanted(only: &[String]) -> impl Iterator<Item = &'static dyn Scenario> {
+    let is_wanted = |rule: Rule| {
+        only.is_empty() || rule == control() || only.iter().any(|name| name == rule.name)
+    };
+    all().iter().copied().filter(move |one| is_wanted(one.rule()))
+}
+
 /// Returns every rule.
 pub fn rules() -> impl Iterator<Item = Rule> {
     all().iter().map(|scenario| scenario.rule())

@@ -32,7 +32,7 @@ const EDGES: &[(&str, May)] = &[
     ("xtask", May::Only(&[])),
 ];
 
-/// Never linked into a release: others may name them only in `dev-dependencies`.
+/// Tools and tests: what serves requests may name them only in `dev-dependencies`.
 const ONLY_FOR_TESTS: &[&str] =
     &["semel-bench", "semel-drill", "semel-examples", "semel-fuzz", "semel-testkit", "xtask"];
 

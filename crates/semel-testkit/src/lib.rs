@@ -37,7 +37,10 @@ mod sleepers;
 pub use self::{
     bridge::HeldBridge,
     clock::ManualClock,
-    conformance::{Fresh, StoreUnderTest},
+    conformance::{
+        Fresh, StoreUnderTest,
+        outbox::{FreshOutbox, OutboxUnderTest, Producer, Producing},
+    },
     entropy::SeededEntropy,
     faults::{Fault, FaultyStore, Gate, Verb},
     history::History,

@@ -16,7 +16,7 @@ use semel::{
 use super::{Fresh, verbs::*};
 
 /// More polls than any verb needs.
-const POLLS_MAX: usize = 1_000;
+pub(super) const POLLS_MAX: usize = 1_000;
 
 /// Polls a future, as often as it is woken, `left` times at most, then drops it.
 struct Cut<F> {
@@ -45,7 +45,8 @@ impl<F: Future> Future for Cut<F> {
     }
 }
 
-async fn cut<F: Future>(polls: usize, future: F) -> Option<F::Output> {
+/// Polls a future `polls` times at most, and drops it unless it is ready by then.
+pub(super) async fn cut<F: Future>(polls: usize, future: F) -> Option<F::Output> {
     Cut { future: Some(Box::pin(future)), left: polls }.await
 }
 

@@ -34,6 +34,7 @@ pub mod fencing;
 pub mod inspect;
 pub mod lease;
 pub mod limits;
+pub mod outbox;
 pub mod outcome;
 pub mod powers;
 pub mod refusal;

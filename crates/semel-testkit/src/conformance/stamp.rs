@@ -209,11 +209,25 @@ macro_rules! promises {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     /// The functions of a module that are promises.
     fn promised(source: &str) -> Vec<&str> {
         let names = source.split("\npub async fn ").skip(1);
         names.map(|rest| rest.split('(').next().unwrap()).collect()
+    }
+
+    /// Expects that every promise of these modules is stamped, and that there are so many at least.
+    pub(crate) fn assert_stamped(stamped: &str, modules: &[(&str, &str)], at_least: usize) {
+        let mut count = 0;
+        for (module, source) in modules {
+            for promise in promised(source) {
+                let line = format!("                {promise}");
+                let is_line = |l: &str| l.trim_end_matches([',', ';']) == line;
+                assert!(stamped.lines().any(is_line), "{module}::{promise} is not stamped");
+                count += 1;
+            }
+        }
+        assert!(count >= at_least, "only {count} promises were found");
     }
 
     #[test]
@@ -237,15 +251,6 @@ mod tests {
             ("scope", include_str!("scope.rs")),
             ("sweep", include_str!("sweep.rs")),
         ];
-        let mut count = 0;
-        for (module, source) in modules {
-            for promise in promised(source) {
-                let line = format!("                {promise}");
-                let is_line = |l: &str| l.trim_end_matches([',', ';']) == line;
-                assert!(stamped.lines().any(is_line), "{module}::{promise} is not stamped");
-                count += 1;
-            }
-        }
-        assert!(count >= 150, "only {count} promises were found");
+        assert_stamped(stamped, &modules, 150);
     }
 }

@@ -116,12 +116,17 @@ pub enum Start {
 pub struct Lead {
     /// Which.
     pub destination: Destination,
-    /// Who asks, for people to read: at most 255 bytes, such as host and process.
+    /// Who asks, for people to read: at most [`Lead::OWNER_MAX`] bytes, such as host and process.
     pub owner: Box<str>,
     /// How long the leadership lasts unless it is renewed.
     pub lease: Duration,
     /// Where the destination begins if nobody ever led it.
     pub start: Start,
+}
+
+impl Lead {
+    /// The largest name of whoever asks, in bytes; a longer one is refused with kind `Invalid`.
+    pub const OWNER_MAX: usize = 255;
 }
 
 /// The answer to whoever asks to lead.

@@ -13,6 +13,7 @@ mod ending;
 mod keeping;
 mod lost_answers;
 mod memory;
+mod memory_outbox;
 mod retention;
 mod shutdown;
 mod simulation;

@@ -74,10 +74,10 @@ pub async fn a_settlement_of_the_largest_size_is_stored(on: FreshOutbox) {
 
 /// Whoever asks to lead under too long a name is refused.
 pub async fn a_leader_over_the_bound_is_refused(on: FreshOutbox) {
-    let ask = Lead { owner: "x".repeat(256).into(), ..lead(&kafka(), "") };
+    let ask = Lead { owner: "x".repeat(Lead::OWNER_MAX + 1).into(), ..lead(&kafka(), "") };
     let refused = on.store.lead(ask).await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Invalid);
-    let ask = Lead { owner: "x".repeat(255).into(), ..lead(&kafka(), "") };
+    let ask = Lead { owner: "x".repeat(Lead::OWNER_MAX).into(), ..lead(&kafka(), "") };
     led(&*on.store, ask).await;
 }
 

@@ -47,6 +47,12 @@ pub trait OutboxUnderTest: Send + Sync + 'static {
     async fn fresh() -> FreshOutbox;
 }
 
+/// Makes what one promise is asked of.
+#[doc(hidden)]
+pub async fn fresh<T: OutboxUnderTest>() -> FreshOutbox {
+    T::fresh().await
+}
+
 /// Begins transactions of an application, each on a connection of its own.
 #[async_trait]
 pub trait Producer: Send + Sync + 'static {
@@ -85,7 +91,8 @@ pub struct FreshOutbox {
     /// What moves its time.
     pub time: Arc<dyn MoveTime>,
     /// Whether several transactions that append can be open at once, and commit in another order than
-    /// that in which they appended.
+    /// that in which they appended. What is in a pass is then settled when the pass is opened; else
+    /// what was committed since may be in it too, behind the rest.
     pub open_at_once: bool,
     /// Its hints, if it has any.
     pub hints: Option<Arc<dyn OutboxHints>>,

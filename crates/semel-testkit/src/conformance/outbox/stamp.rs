@@ -9,7 +9,7 @@
 #[macro_export]
 macro_rules! outbox_conformance {
     ($outbox:ident) => {
-        $crate::suite_promises! { $outbox ($crate::conformance::outbox::OutboxUnderTest) outbox
+        $crate::suite_promises! { $outbox outbox
             bounds:
                 an_event_over_a_bound_is_not_appended,
                 a_settlement_over_the_bound_is_refused,
@@ -143,27 +143,18 @@ macro_rules! outbox_conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! suite_promises {
-    ($under_test:ident $kind:tt $suite:ident $($module:ident: $($promise:ident),+;)+) => {$(
-        $crate::suite_module! { $under_test $kind $suite $module $($promise)+ }
-    )+};
-}
-
-/// Writes one module of a suite of promises.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! suite_module {
-    ($under_test:ident ($($kind:tt)+) $suite:ident $module:ident $($promise:ident)+) => {
+    ($under_test:ident $suite:ident $($module:ident: $($promise:ident),+;)+) => {$(
         mod $module {
             use super::$under_test;
             $(
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $promise() {
-                    let fresh = <$under_test as $($kind)+>::fresh().await;
+                    let fresh = $crate::conformance::$suite::fresh::<$under_test>().await;
                     $crate::conformance::$suite::$module::$promise(fresh).await;
                 }
             )+
         }
-    };
+    )+};
 }
 
 #[cfg(test)]

@@ -206,6 +206,14 @@ pub(super) async fn follows(store: &dyn OutboxStore, ask: Lead) -> Box<str> {
     }
 }
 
+/// Expects that a pass read again holds what it held, and in a store whose commits come one by one
+/// nothing else but `since`, behind it.
+pub(super) fn assert_again(fixed: bool, again: &Rest, held: &[Placed], since: &[Event]) {
+    assert!(again.placed.starts_with(held), "{again:?} after {held:?}");
+    let more = ids(&again.placed[held.len()..]);
+    assert!(if fixed { more.is_empty() } else { ids_of(since).starts_with(&more) }, "{more:?}");
+}
+
 impl FreshOutbox {
     pub(super) async fn after(&self, by: Duration) {
         self.time.advance(by).await;

@@ -261,6 +261,9 @@ fn within_bounds(settle: &Settle) -> Result<(), StoreError> {
 #[async_trait]
 impl OutboxStore for MemoryOutbox {
     async fn lead(&self, ask: Lead) -> Result<Led, StoreError> {
+        if ask.owner.len() > Lead::OWNER_MAX {
+            return Err(invalid("the name of a leader is longer than it may be"));
+        }
         let (mut inner, now) = self.lock();
         Ok(inner.lead(&ask, now))
     }

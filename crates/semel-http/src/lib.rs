@@ -61,6 +61,7 @@
 //! | [`answer`] | what an answer is, for whoever counts |
 //! | [`cors`] | what browsers must be told |
 //! | [`mod@axum`] | what axum handlers take and say |
+//! | `publisher` | a destination of an outbox that gets each event as a request; feature `publisher` |
 
 #![cfg_attr(
     test,
@@ -87,6 +88,8 @@ pub mod operation;
 mod outlive;
 mod prefer;
 pub mod problem;
+#[cfg(feature = "publisher")]
+pub mod publisher;
 mod quality;
 pub mod replay;
 pub mod route;

@@ -45,3 +45,30 @@ pub const PREFER: &str = "prefer";
 
 /// The header that names one try of a request, for tracing.
 pub const REQUEST_ID: &str = "x-request-id";
+
+/// The header that names an event, as CloudEvents 1.0 binds them to HTTP in binary mode.
+pub const CE_ID: &str = "ce-id";
+
+/// The header that says what happened.
+pub const CE_TYPE: &str = "ce-type";
+
+/// The header that says of which type the aggregate of an event is.
+pub const CE_SOURCE: &str = "ce-source";
+
+/// The header that names the aggregate of an event.
+pub const CE_SUBJECT: &str = "ce-subject";
+
+/// The header that says which version of CloudEvents holds.
+pub const CE_SPECVERSION: &str = "ce-specversion";
+
+/// The header that says which version the aggregate has after an event, an extension.
+pub const CE_VERSION: &str = "ce-aggregateversion";
+
+/// What every header of CloudEvents begins with.
+pub const CE_PREFIX: &str = "ce-";
+
+/// The header that carries the trace context (W3C Trace Context).
+pub const TRACEPARENT: &str = "traceparent";
+
+/// What is put before a header of an event that HTTP needs for itself.
+pub const EVENT_PREFIX: &str = "event-";

@@ -22,5 +22,6 @@ mod process;
 mod records;
 mod securing;
 mod slow;
+mod telling;
 mod trouble;
 mod upstream;

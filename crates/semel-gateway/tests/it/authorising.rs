@@ -1,14 +1,21 @@
 //! Whether a caller may still see what is kept, as an endpoint says.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+};
 
 use semel_gateway::settings::{AuthSettings, UpstreamSettings};
+use semel_testkit::Gate;
 
 use crate::{
     gateway::{Served, settings},
-    message::answer,
+    message::{Wire, answer, request},
     upstream::{Deed, Upstream},
 };
+
+/// What an upstream lets in once: a nonce, or the id of a token.
+const NONCE: &str = "x-nonce";
 
 /// A gateway that asks an endpoint, and what that endpoint says.
 struct Asked {
@@ -20,6 +27,10 @@ struct Asked {
 
 impl Asked {
     async fn new() -> Self {
+        Self::before(Upstream::counting().await).await
+    }
+
+    async fn before(upstream: Upstream) -> Self {
         let says = Arc::new(Mutex::new(Some(answer(204, &[], ""))));
         let saying = Arc::clone(&says);
         let endpoint = Upstream::new(move |_| {
@@ -27,7 +38,6 @@ impl Asked {
             async move { said.map_or(Deed::Hang, Deed::Write) }
         })
         .await;
-        let upstream = Upstream::counting().await;
         let mut settings = settings(&[("api", &upstream.url())]);
         let url = format!("{}/check?who=1", endpoint.url());
         settings.authorize = Some(AuthSettings {
@@ -60,6 +70,44 @@ async fn a_revoked_grant_gets_the_refusal_and_nothing_that_was_kept() {
         assert_eq!((refused.header("location"), refused.header("x-inner")), (None, None));
     }
     assert_eq!(asked.upstream.seen.requests().len(), 1);
+}
+
+/// L16: what may be used once is looked at behind the gateway, so the retry that carries it again is answered, and
+/// spends nothing. Another intent with it is refused, and so is whoever may not see the answer.
+#[tokio::test]
+async fn a_nonce_that_was_used_refuses_other_intents_and_never_the_retry() {
+    let (gate, spent) = (Gate::shut(), Mutex::new(HashSet::new()));
+    let held = Arc::clone(&gate);
+    let upstream = Upstream::new(move |message| {
+        let fresh = spent.lock().unwrap().insert(message.header(NONCE).unwrap().to_owned());
+        let (gate, status) = (Arc::clone(&held), if fresh { 201 } else { 401 });
+        async move { Deed::WriteWhen(gate, answer(status, &[], if fresh { "paid" } else { "used" })) }
+    });
+    let asked = Asked::before(upstream.await).await;
+    let headers = |key, nonce| [("idempotency-key", key), (NONCE, nonce)];
+    let pay = async |key, nonce| {
+        let got = asked.gateway.send("POST /pay", &headers(key, nonce), "{}").await;
+        (got.status(), got.text().to_owned())
+    };
+    let paid = (201, "paid".to_owned());
+
+    // The client never hears of the first.
+    let mut wire = Wire::to(asked.gateway.address).await;
+    wire.write(request("POST /pay", &headers("once-1", "n-1"), "{}")).await;
+    gate.arrived(1).await;
+    wire.reset();
+    gate.open();
+    assert_eq!(pay("once-1", "n-1").await, paid);
+    assert_eq!(pay("once-1", "n-2").await, paid);
+    assert_eq!(pay("once-2", "n-1").await, (401, "used".to_owned()));
+    assert_eq!(pay("once-2", "n-2").await, paid);
+    asked.say(Some(answer(403, &[], "no")));
+    assert_eq!(pay("once-1", "n-3").await, (403, "no".to_owned()));
+
+    let sent: Vec<_> = asked.upstream.seen.requests();
+    let sent = sent.iter().map(|seen| (seen.header("idempotency-key"), seen.header(NONCE)));
+    let sent: Vec<_> = sent.map(|(key, nonce)| (key.unwrap(), nonce.unwrap())).collect();
+    assert_eq!(sent, [("once-1", "n-1"), ("once-2", "n-1"), ("once-2", "n-2")]);
 }
 
 #[tokio::test]

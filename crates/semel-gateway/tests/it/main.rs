@@ -20,6 +20,7 @@ mod passing;
 mod postgres;
 mod process;
 mod records;
+mod secrets;
 mod securing;
 mod slow;
 mod telling;

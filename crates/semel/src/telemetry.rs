@@ -11,28 +11,49 @@ pub const HTTP_PROBLEMS: &str = "semel_http_problems_total";
 /// Requests that an HTTP layer let run without protection, since the store was away.
 pub const HTTP_UNPROTECTED: &str = "semel_http_unprotected_total";
 
+/// How long ago the oldest event in hand was appended, in seconds, with the label `destination`.
+pub const RELAY_OLDEST: &str = "semel_relay_oldest_seconds";
+
+/// The circuit of a destination: 0 closed, 1 half-open, 2 open, with the label `destination`.
+pub const RELAY_CIRCUIT: &str = "semel_relay_circuit";
+
+/// How many events are in hand, with the label `destination`.
+pub const RELAY_IN_HAND: &str = "semel_relay_in_hand";
+
+/// Whether this relay leads, 0 or 1, with the label `destination`.
+pub const RELAY_LEADING: &str = "semel_relay_leading";
+
+/// How many lanes are parked as far as the leader knows, with the label `destination`.
+pub const RELAY_PARKED_LANES: &str = "semel_relay_parked_lanes";
+
+/// Events, or partitions of them, that retention has dropped.
+pub const RELAY_DROPPED: &str = "semel_relay_dropped_total";
+
 macro_rules! counters {
-    ($($(#[$doc:meta])* $field:ident => $name:literal,)*) => {
-        /// Counters of one engine. They only grow.
+    (
+        $counters:ident, $(#[$of:meta])* $stats:ident:
+        $($(#[$doc:meta])* $field:ident => $name:literal,)*
+    ) => {
+        /// Counters that only grow.
         #[derive(Debug, Default)]
-        pub(crate) struct Counters {
+        pub(crate) struct $counters {
             $(pub(crate) $field: AtomicU64,)*
         }
 
-        /// The counters of one engine at one instant.
+        $(#[$of])*
         #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
         #[non_exhaustive]
-        pub struct Stats {
+        pub struct $stats {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        impl Counters {
-            pub(crate) fn stats(&self) -> Stats {
-                Stats { $($field: self.$field.load(Ordering::Relaxed),)* }
+        impl $counters {
+            pub(crate) fn stats(&self) -> $stats {
+                $stats { $($field: self.$field.load(Ordering::Relaxed),)* }
             }
         }
 
-        impl Stats {
+        impl $stats {
             /// Returns every counter with the name it has in metrics.
             #[must_use]
             pub fn named(&self) -> Vec<(&'static str, u64)> {
@@ -43,6 +64,9 @@ macro_rules! counters {
 }
 
 counters! {
+    Counters,
+    /// The counters of one engine at one instant.
+    Stats:
     /// Claims given up before their effect began, and released by token.
     abandoned => "semel_abandoned_total",
     /// Bridged runs answered as done by an application that did not complete them.
@@ -77,7 +101,56 @@ counters! {
     waits => "semel_waits_total",
 }
 
-/// Adds one.
-pub(crate) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
+counters! {
+    RelayCounters,
+    /// The counters of one destination of a relay at one instant.
+    RelayStats:
+    /// How often the circuit opened.
+    circuit_opened => "semel_relay_circuit_opened_total",
+    /// Events sent whose version is not above the one sent before in their lane.
+    disorders => "semel_relay_disorders_total",
+    /// Heads of lanes that were put before an operator.
+    failed => "semel_relay_failed_total",
+    /// Events that a publisher confirmed behind one of their lane that it did not.
+    inversions => "semel_relay_inversions_total",
+    /// Settlements refused since another leads.
+    late => "semel_relay_late_settlements_total",
+    /// Leaderships won.
+    leads => "semel_relay_leads_total",
+    /// Parked events left out as an operator said.
+    left_out => "semel_relay_left_out_total",
+    /// Leaderships lost.
+    lost => "semel_relay_leaderships_lost_total",
+    /// Events that are not for this destination.
+    not_routed => "semel_relay_not_routed_total",
+    /// Events parked.
+    parked => "semel_relay_parked_total",
+    /// Messages refused for their own sake.
+    refused => "semel_relay_refused_total",
+    /// Messages sent again.
+    resent => "semel_relay_resent_total",
+    /// Events confirmed.
+    sent => "semel_relay_sent_total",
+    /// Lanes parked aside since they were stuck.
+    set_aside => "semel_relay_set_aside_total",
+    /// Settlements written.
+    settlements => "semel_relay_settlements_total",
+    /// Errors of the store.
+    store_errors => "semel_relay_store_errors_total",
+    /// Messages refused for the destination's sake.
+    turned_away => "semel_relay_turned_away_total",
+    /// Messages of which nobody can say whether they arrived.
+    unknown => "semel_relay_unknown_total",
+}
+
+/// Adds one, and returns what it was before.
+pub(crate) fn count(counter: &AtomicU64) -> u64 {
+    counter.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Adds a number.
+pub(crate) fn count_many(counter: &AtomicU64, number: usize) {
+    if number > 0 {
+        counter.fetch_add(u64::try_from(number).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
 }

@@ -53,7 +53,7 @@ impl Tasks {
     }
 
     /// Waits until every task has ended.
-    pub(super) async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         self.tracker.close();
         self.tracker.wait().await;
     }

@@ -13,6 +13,7 @@
 //! | [`publisher`] | the seam to brokers: a batch out, three outcomes back |
 //! | [`audit`] | what operators said |
 //! | [`memory`] | the reference store |
+//! | [`relay`] | the loop that sends what was committed |
 //!
 //! Words: a **destination** is somewhere events go, with a cursor of its own. A **lane** is all events
 //! of one aggregate on their way to one destination. The **leader** of a destination is the one relay
@@ -23,6 +24,7 @@ pub mod audit;
 pub mod event;
 pub mod memory;
 pub mod publisher;
+pub mod relay;
 pub mod store;
 
 #[doc(inline)]

@@ -1,0 +1,200 @@
+//! How a relay is doing, for readiness probes and metrics.
+
+use std::{
+    fmt,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use super::{
+    circuit::{Circuit, CircuitState},
+    policy::RelayPolicy,
+    term::Term,
+};
+use crate::{
+    clock::Monotonic,
+    outbox::store::Destination,
+    telemetry::{
+        RELAY_CIRCUIT, RELAY_IN_HAND, RELAY_LEADING, RELAY_OLDEST, RELAY_PARKED_LANES, RelayStats,
+    },
+};
+
+/// How one destination is doing, as this relay sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct DestinationHealth {
+    /// Its name.
+    pub destination: Destination,
+    /// Whether this relay leads it. If another does, most of the rest says nothing.
+    pub leading: bool,
+    /// Whether it is worth a send.
+    pub circuit: CircuitState,
+    /// How many events are in hand.
+    pub in_hand: u64,
+    /// How many of them are neither confirmed nor to be parked.
+    pub waiting: u64,
+    /// How long ago the oldest of them was appended.
+    pub oldest: Option<Duration>,
+    /// How many lanes are parked.
+    pub parked_lanes: u64,
+    /// How long ago the store last answered.
+    pub store_silent: Duration,
+    /// What was counted.
+    pub stats: RelayStats,
+}
+
+impl DestinationHealth {
+    /// Returns every gauge with the name it has in metrics.
+    #[must_use]
+    pub fn gauges(&self) -> Vec<(&'static str, f64)> {
+        let number = |of: u64| u32::try_from(of).map_or_else(|_| f64::from(u32::MAX), f64::from);
+        vec![
+            (RELAY_CIRCUIT, number(self.circuit.number())),
+            (RELAY_IN_HAND, number(self.in_hand)),
+            (RELAY_LEADING, number(u64::from(self.leading))),
+            (RELAY_OLDEST, self.oldest.unwrap_or_default().as_secs_f64()),
+            (RELAY_PARKED_LANES, number(self.parked_lanes)),
+        ]
+    }
+
+    /// Says what keeps the destination from being served as it should.
+    pub(super) fn unready(&self, policy: &RelayPolicy) -> Vec<Unready> {
+        let destination = || self.destination.clone();
+        let mut unready = Vec::new();
+        if self.store_silent > policy.silent_max {
+            let since = self.store_silent;
+            unready.push(Unready::StoreSilent { destination: destination(), since });
+        }
+        if let Some(age) = self.oldest.filter(|age| *age > policy.oldest_max) {
+            let circuit = self.circuit;
+            unready.push(Unready::Lagging { destination: destination(), age, circuit });
+        }
+        let max = u64::try_from(policy.parked_lanes_max).unwrap_or(u64::MAX);
+        if self.parked_lanes > max {
+            let lanes = self.parked_lanes;
+            unready.push(Unready::TooManyParked { destination: destination(), lanes, max });
+        }
+        unready
+    }
+}
+
+/// Why a relay is not ready.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Unready {
+    /// Events wait longer than [`RelayPolicy::oldest_max`].
+    Lagging {
+        /// For which destination.
+        destination: Destination,
+        /// How long the oldest waits.
+        age: Duration,
+        /// Whether the destination seems to be away.
+        circuit: CircuitState,
+    },
+    /// The store gave no answer for longer than [`RelayPolicy::silent_max`].
+    StoreSilent {
+        /// For which destination it was asked.
+        destination: Destination,
+        /// Since when.
+        since: Duration,
+    },
+    /// More lanes are parked than can be kept in mind, and so nothing more is read.
+    TooManyParked {
+        /// For which destination.
+        destination: Destination,
+        /// How many, as far as they were counted.
+        lanes: u64,
+        /// How many may be.
+        max: u64,
+    },
+}
+
+impl fmt::Display for Unready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lagging { destination, age, circuit } => write!(
+                f,
+                "events for {destination} wait for {} s; its circuit is {}",
+                age.as_secs(),
+                circuit.as_str()
+            ),
+            Self::StoreSilent { destination, since } => {
+                write!(f, "the store gave no answer about {destination} for {} s", since.as_secs())
+            }
+            Self::TooManyParked { destination, lanes, max } => {
+                write!(f, "{lanes} lanes of {destination} are parked, more than {max}; free some")
+            }
+        }
+    }
+}
+
+/// What the loop of a destination shows of itself.
+#[derive(Debug)]
+pub(super) struct Board {
+    shown: Mutex<Shown>,
+}
+
+#[derive(Debug)]
+struct Shown {
+    health: DestinationHealth,
+    /// When `oldest` was so old.
+    at: Monotonic,
+    heard: Monotonic,
+}
+
+impl Board {
+    pub(super) fn new(destination: Destination, now: Monotonic) -> Self {
+        let health = DestinationHealth {
+            destination,
+            leading: false,
+            circuit: CircuitState::Closed,
+            in_hand: 0,
+            waiting: 0,
+            oldest: None,
+            parked_lanes: 0,
+            store_silent: Duration::ZERO,
+            stats: RelayStats::default(),
+        };
+        Self { shown: Mutex::new(Shown { health, at: now, heard: now }) }
+    }
+
+    /// The store has answered.
+    pub(super) fn heard(&self, now: Monotonic) {
+        self.lock().heard = now;
+    }
+
+    pub(super) fn leads(&self, leading: bool) {
+        let mut shown = self.lock();
+        shown.health.leading = leading;
+        (shown.health.in_hand, shown.health.waiting, shown.health.oldest) = (0, 0, None);
+        shown.health.parked_lanes = 0;
+    }
+
+    pub(super) fn show(&self, term: &Term, circuit: &Circuit, now: Monotonic) {
+        let oldest = term.ledger.oldest();
+        let age = oldest.and_then(|at| term.store_time_at(now).map(|time| time.since(at)));
+        let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
+        let mut shown = self.lock();
+        shown.at = now;
+        let health = &mut shown.health;
+        health.circuit = circuit.state();
+        health.in_hand = count(term.ledger.len());
+        health.waiting = count(term.ledger.waiting());
+        health.oldest = age;
+        health.parked_lanes = count(term.parked.len());
+    }
+
+    /// Returns what is shown, as of now.
+    pub(super) fn look(&self, stats: RelayStats, now: Monotonic) -> DestinationHealth {
+        let shown = self.lock();
+        let mut health = shown.health.clone();
+        health.oldest = health.oldest.map(|oldest| oldest + now.since(shown.at));
+        health.store_silent = now.since(shown.heard);
+        health.stats = stats;
+        health
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,234 @@
+//! What is read: windows of the current pass, parked rows that are due, and which lanes are parked.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    calls::Report,
+    driver::Driver,
+    lanes::{Item, Origin},
+    leading::STORE_RETRY,
+    term::Term,
+};
+use crate::{
+    clock::Monotonic,
+    error::StoreError,
+    outbox::{
+        event::Lane,
+        store::{Park, Parked, ParkedState, READ_MAX, Unpark, Window},
+    },
+    telemetry::{count, count_many},
+};
+
+/// How often due rows are looked for while nothing tells of any: an operator's word is heard within
+/// this time.
+const DUE_EVERY: Duration = Duration::from_secs(1);
+
+/// How many more due rows than those in hand are asked for.
+const DUE_MORE: usize = 256;
+
+/// How many parked rows are in hand at most.
+const DUE_MAX: usize = 2_000;
+
+/// The least time between two listings of parked lanes.
+const LIST_EVERY: Duration = Duration::from_millis(500);
+
+impl Driver {
+    /// Says whether a window may be read, apart from when.
+    pub(super) fn may_read(&self, term: &Term) -> bool {
+        let bounded = term.parked.known && term.parked.len() <= self.policy.parked_lanes_max;
+        let reader = &term.reader;
+        // A store that takes no settlements gets no more to settle.
+        let settles = term.settler.failures == 0;
+        bounded && settles && !reader.asking && !reader.ended && term.has_room(&self.policy)
+    }
+
+    pub(super) fn read(&mut self, term: &mut Term, now: Monotonic) {
+        if !self.may_read(term) || now < term.reader.at || now >= term.sends_until {
+            return;
+        }
+        term.reader.asking = true;
+        term.reader.again = false;
+        let room = self.policy.events_max.saturating_sub(term.ledger.len());
+        let limit = self.policy.window_max.min(room).max(1);
+        let bytes = self.policy.bytes_max.saturating_sub(term.ledger.bytes()).max(1);
+        let (store, leader, after) =
+            (Arc::clone(&self.calls.store), term.leader.clone(), term.reader.upto);
+        let read = async move { store.read(leader, after, limit, bytes).await };
+        self.calls.ask(term.nth, self.store_wait(), read, Report::Read);
+    }
+
+    pub(super) fn have_read(
+        &mut self,
+        term: &mut Term,
+        answer: Result<Window, StoreError>,
+        now: Monotonic,
+    ) {
+        term.reader.asking = false;
+        let Some(window) = self.noted(answer, now) else {
+            term.reader.failures = term.reader.failures.saturating_add(1);
+            let wait = STORE_RETRY.wait(term.reader.failures, &*self.entropy);
+            term.reader.at = now.after(wait);
+            return;
+        };
+        let reader = &mut term.reader;
+        reader.failures = 0;
+        term.store_time = Some((window.now, now));
+        let Some(pass) = window.pass else {
+            reader.idle = reader.idle.saturating_add(1);
+            let doubled = Duration::from_millis(1 << reader.idle.saturating_sub(1).min(16));
+            let wait = doubled.min(self.policy.poll_idle);
+            reader.at = if reader.again { now } else { now.after(wait) };
+            return;
+        };
+        if reader.pass.is_some_and(|current| current != pass) {
+            // Somebody has closed the pass: another leads.
+            term.lost = true;
+            return;
+        }
+        reader.idle = 0;
+        reader.at = now;
+        reader.pass = Some(pass);
+        reader.upto = Some((pass, window.upto));
+        reader.ended = window.ends;
+        self.take_in(term, window);
+    }
+
+    /// Sorts a window into lanes, and what belongs behind parked rows to them.
+    fn take_in(&self, term: &mut Term, window: Window) {
+        let mut not_routed = 0;
+        for placed in window.events {
+            let nth = term.ledger.enter(placed.pos, placed.at, placed.event.size());
+            let lane = &placed.event.lane;
+            if !self.plan.routes.takes(lane) {
+                not_routed += 1;
+                term.ledger.done(nth);
+            } else if term.parked.contains(lane) {
+                term.parked.parks(lane);
+                term.ledger.park(nth, behind(placed));
+            } else {
+                term.lanes.push(Item::new(placed, Origin::Cursor(nth)));
+            }
+        }
+        count_many(&self.counters.not_routed, not_routed);
+        term.ledger.enter_upto(window.upto, window.ends);
+    }
+
+    pub(super) fn ask_due(&mut self, term: &mut Term, now: Monotonic) {
+        let in_hand = term.parked.in_hand.len();
+        if term.due.asking || now < term.due.at || !term.parked.known || in_hand >= DUE_MAX {
+            return;
+        }
+        term.due.asking = true;
+        let (store, destination) = (Arc::clone(&self.calls.store), self.plan.destination.clone());
+        let limit = (in_hand + DUE_MORE).min(READ_MAX);
+        let due = async move { store.due(destination, limit).await };
+        self.calls.ask(term.nth, self.store_wait(), due, Report::Due);
+    }
+
+    pub(super) fn heard_due(
+        &mut self,
+        term: &mut Term,
+        answer: Result<Vec<Parked>, StoreError>,
+        now: Monotonic,
+    ) {
+        term.due.asking = false;
+        let Some(rows) = self.noted(answer, now) else {
+            term.due.failures = term.due.failures.saturating_add(1);
+            let wait = STORE_RETRY.wait(term.due.failures, &*self.entropy);
+            term.due.at = now.after(wait);
+            return;
+        };
+        term.due.failures = 0;
+        // A settlement stored meanwhile may have made others due.
+        let asked_before = term.due.at > now;
+        term.due.at = if asked_before { term.due.at } else { now.after(DUE_EVERY) };
+        for row in rows {
+            self.take_due(term, row, now);
+        }
+    }
+
+    /// Takes the first parked row of a lane in hand.
+    fn take_due(&mut self, term: &mut Term, row: Parked, now: Monotonic) {
+        let (seq, lane) = (row.seq, row.placed.event.lane.clone());
+        if term.parked.in_hand.contains(&seq) {
+            return;
+        }
+        if !term.parked.contains(&lane) {
+            // An operator has parked it: what is in hand of this lane comes behind.
+            term.parked.saw(&lane);
+            if let Some(nth) = term.lanes.find(&lane) {
+                self.park_lane(term, nth, None);
+            }
+        }
+        if term.lanes.find(&lane).is_some_and(|nth| term.lanes.is_flying(nth)) {
+            return;
+        }
+        term.parked.in_hand.insert(seq);
+        match row.state {
+            ParkedState::Drop | ParkedState::Skip => {
+                count(&self.counters.left_out);
+                term.settler.unpark.push(Unpark::LeftOut { seq });
+            }
+            _ if term.parked.is_confirmed(row.placed.event.id) => {
+                term.settler.unpark.push(Unpark::Sent { seq });
+            }
+            state => term.lanes.push(again(row, state, term.store_time_at(now), now)),
+        }
+    }
+
+    pub(super) fn list_parked(&mut self, term: &mut Term, now: Monotonic) {
+        if term.listing.asking || now < term.listing.at || !term.parked.wants_listing() {
+            return;
+        }
+        self.list_on(term);
+    }
+
+    fn list_on(&mut self, term: &mut Term) {
+        term.listing.asking = true;
+        let (store, destination) = (Arc::clone(&self.calls.store), self.plan.destination.clone());
+        let after = term.parked.list();
+        let list = async move { store.parked_lanes(destination, after).await };
+        self.calls.ask(term.nth, self.store_wait(), list, Report::Listed);
+    }
+
+    pub(super) fn listed(
+        &mut self,
+        term: &mut Term,
+        answer: Result<Vec<Lane>, StoreError>,
+        now: Monotonic,
+    ) {
+        term.listing.asking = false;
+        let Some(page) = self.noted(answer, now) else {
+            term.parked.unlisted();
+            term.listing.failures = term.listing.failures.saturating_add(1);
+            let wait = STORE_RETRY.wait(term.listing.failures, &*self.entropy);
+            term.listing.at = now.after(wait);
+            return;
+        };
+        term.listing.failures = 0;
+        term.listing.at = now.after(LIST_EVERY);
+        if term.parked.listed(page, self.policy.parked_lanes_max) {
+            self.list_on(term);
+        }
+    }
+}
+
+/// A row that waits for those before it.
+pub(super) fn behind(placed: crate::outbox::Placed) -> Park {
+    Park { placed, state: ParkedState::Behind, attempts: 0, why: "".into() }
+}
+
+/// A parked row in hand: it goes on failing since it was parked, if it was refused before.
+fn again(
+    row: Parked,
+    state: ParkedState,
+    store_time: Option<crate::clock::Timestamp>,
+    now: Monotonic,
+) -> Item {
+    let parked_for = store_time.map(|time| time.since(row.parked_at)).unwrap_or_default();
+    let since = now.since(Monotonic::from_start(parked_for));
+    let mut item = Item::new(row.placed, Origin::Parked { seq: row.seq, state });
+    item.attempts = row.attempts;
+    item.failing_since = (row.attempts > 0).then_some(Monotonic::from_start(since));
+    item
+}

@@ -1,0 +1,370 @@
+//! What is sent, and what becomes of it.
+
+use std::{iter, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use super::{
+    backoff::Backoff,
+    circuit::{Allowed, CircuitState, Verdict},
+    driver::{Driver, Flight},
+    lanes::{Item, Nth, Origin, Stuck},
+    reading::behind,
+    term::Term,
+};
+use crate::{
+    clock::Monotonic,
+    outbox::{
+        publisher::{Fault, Message, Sent},
+        store::{ParkedState, Unpark},
+    },
+    telemetry::{count, count_many},
+};
+
+/// The longest reason that is kept with a parked row, in bytes.
+const WHY_MAX: usize = 1_000;
+
+/// How many lanes may be stuck without anybody doubting the destination itself.
+const FEW: usize = 4;
+
+/// How many lanes are parked aside at once: what is stuck may be the first sign of a destination that
+/// is away, of which the outcomes will tell.
+const ASIDE_AT_ONCE: usize = 50;
+
+/// The items of one lane in a batch whose outcomes are told.
+struct Landing {
+    nth: Nth,
+    /// Whether some were confirmed before one was not.
+    opened: bool,
+    /// The first that was not confirmed, and those behind it.
+    back: Vec<Item>,
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    kind: FailureKind,
+    why: Box<str>,
+}
+
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum FailureKind {
+    Destination,
+    Message,
+    Unknown,
+}
+
+impl Driver {
+    /// Sends what is ready, as far as lease, circuit and bounds allow.
+    pub(super) fn send(&mut self, term: &mut Term, now: Monotonic) {
+        let mut misfits = Vec::new();
+        while now < term.sends_until && self.flights.len() < self.can.batches_max.max(1) {
+            let max = match self.circuit.allowed(now) {
+                Allowed::All => self.can.batch_max.max(1),
+                Allowed::Nothing => break,
+                Allowed::One => 1,
+            };
+            let payload_max = self.can.payload_max;
+            let fits = |item: &Item| unsendable(item, payload_max).is_none();
+            let at = (now, self.confirmed);
+            let sends = term.lanes.take(max, self.can.pipelined, fits, &mut misfits, at);
+            if sends.is_empty() {
+                break;
+            }
+            self.circuit.probes();
+            self.launch(term, sends, now);
+        }
+        for nth in misfits {
+            let head = term.lanes.head(nth);
+            let why = head.and_then(|head| unsendable(head, self.can.payload_max));
+            self.fail_for_good(term, nth, Vec::new(), (1, why.unwrap_or_default()));
+        }
+    }
+
+    fn launch(&mut self, term: &Term, mut sends: Vec<(Nth, Item)>, now: Monotonic) {
+        self.batch_last += 1;
+        let again = sends.iter().filter(|(_, item)| item.sent).count();
+        count_many(&self.counters.resent, again);
+        let messages = sends.iter_mut().map(|(_, item)| {
+            item.sent = true;
+            Message {
+                destination: self.plan.destination.clone(),
+                event: Arc::clone(&item.placed.event),
+                copies: item.copies,
+            }
+        });
+        let messages: Vec<Message> = messages.collect();
+        let (batch, wait) = (self.batch_last, self.can.publish_wait);
+        self.flights.insert(batch, Flight { term: term.nth, began: now, sends });
+        self.calls.publish(term.nth, batch, messages, term.sends_until, wait);
+    }
+
+    /// Hears the outcomes of a batch.
+    pub(super) fn published(
+        &mut self,
+        term: &mut Term,
+        flight: Flight,
+        outcomes: Option<Vec<Sent>>,
+        now: Monotonic,
+    ) {
+        let Some(outcomes) = outcomes else {
+            self.circuit.unprobed(now);
+            return unsent(term, flight.sends);
+        };
+        let untold = || Sent::Unknown { why: "the publisher told no outcome".into() };
+        let outcomes = outcomes.into_iter().chain(iter::repeat_with(untold));
+        let mut verdict = Verdict::default();
+        let mut landing: Option<Landing> = None;
+        for ((nth, item), sent) in flight.sends.into_iter().zip(outcomes) {
+            if landing.as_ref().is_some_and(|landing| landing.nth != nth) {
+                landing.take().into_iter().for_each(|landed| self.land(term, landed, now));
+            }
+            let new = || Landing { nth, opened: false, back: Vec::new(), failure: None };
+            self.outcome(term, landing.get_or_insert_with(new), (item, sent), &mut verdict);
+        }
+        landing.into_iter().for_each(|landed| self.land(term, landed, now));
+        if verdict.confirmed {
+            let took = now.since(flight.began);
+            self.pace = took.max(self.pace - self.pace / 16);
+        }
+        if self.circuit.heard(&verdict, now, &*self.entropy) {
+            count(&self.counters.circuit_opened);
+            let destination = &self.plan.destination;
+            tracing::warn!(%destination, "the destination is away; its circuit is open");
+        }
+    }
+
+    /// Hears the outcome of one message.
+    fn outcome(
+        &mut self,
+        term: &mut Term,
+        landing: &mut Landing,
+        (mut item, sent): (Item, Sent),
+        verdict: &mut Verdict,
+    ) {
+        let (kind, why) = match sent {
+            Sent::Confirmed => {
+                verdict.confirmed = true;
+                landing.opened |= landing.failure.is_none();
+                if landing.failure.is_some() {
+                    self.tell_inversion(&item);
+                }
+                return self.confirm(term, &item);
+            }
+            Sent::Refused { fault: Fault::Message, why } => {
+                count(&self.counters.refused);
+                (FailureKind::Message, why)
+            }
+            Sent::Refused { fault: Fault::Destination { retry_after }, why } => {
+                count(&self.counters.turned_away);
+                verdict.away = true;
+                verdict.retry_after = verdict.retry_after.max(retry_after);
+                (FailureKind::Destination, why)
+            }
+            Sent::Unknown { why } => {
+                count(&self.counters.unknown);
+                item.copies = item.copies.saturating_add(1);
+                (FailureKind::Unknown, why)
+            }
+        };
+        let lane = u64::try_from(landing.nth).unwrap_or(u64::MAX);
+        let refused = kind == FailureKind::Message;
+        if refused {
+            verdict.refused.push(lane)
+        } else {
+            verdict.failed.push(lane)
+        }
+        landing.failure.get_or_insert_with(|| Failure { kind, why: cut(why) });
+        landing.back.push(item);
+    }
+
+    fn confirm(&mut self, term: &mut Term, item: &Item) {
+        self.confirmed += 1;
+        count(&self.counters.sent);
+        let event = &item.placed.event;
+        match item.origin {
+            Origin::Aside => term.parked.confirmed_aside(event.id),
+            Origin::Cursor(nth) => {
+                term.ledger.done(nth);
+                let falls = |version| term.versions.falls(&event.lane, version);
+                if event.version.is_some_and(falls) {
+                    self.tell_disorder(item);
+                }
+            }
+            Origin::Parked { seq, .. } => term.settler.unpark.push(Unpark::Sent { seq }),
+        }
+    }
+
+    /// Decides what becomes of a lane whose batch is back.
+    fn land(&mut self, term: &mut Term, landing: Landing, now: Monotonic) {
+        let Landing { nth, opened, mut back, failure } = landing;
+        let (Some(Failure { kind, why }), Some(head)) = (failure, back.first_mut()) else {
+            return term.lanes.confirmed(nth);
+        };
+        if head.origin == Origin::Aside {
+            // It is parked, and sent on from there.
+            term.due.at = now;
+            return term.lanes.confirmed(nth);
+        }
+        if kind == FailureKind::Message {
+            head.attempts = head.attempts.saturating_add(1);
+            let since = *head.failing_since.get_or_insert(now);
+            let operator_waits =
+                matches!(head.origin, Origin::Parked { state: ParkedState::Retry, .. });
+            let spent = head.attempts >= self.policy.attempts_max
+                && now.since(since) >= self.policy.failing_for;
+            if spent || operator_waits {
+                let attempts = head.attempts;
+                return self.fail_for_good(term, nth, back, (attempts, why));
+            }
+        }
+        let (retry, entropy) = (self.retry, Arc::clone(&self.entropy));
+        // The circuit says when a destination that is away is tried again.
+        let wait = |troubles| match kind {
+            FailureKind::Destination => Duration::from_millis(1),
+            FailureKind::Message | FailureKind::Unknown => {
+                Backoff::wait(&retry, troubles, &*entropy)
+            }
+        };
+        term.lanes.failed(nth, back, why, opened, now, wait);
+    }
+
+    /// The head of a lane waits for an operator from now on, and the lane behind it.
+    fn fail_for_good(
+        &mut self,
+        term: &mut Term,
+        nth: Nth,
+        back: Vec<Item>,
+        (attempts, why): (u32, Box<str>),
+    ) {
+        count(&self.counters.failed);
+        term.lanes.put_back(nth, back);
+        let destination = &self.plan.destination;
+        if let Some(lane) = term.lanes.name(nth) {
+            let aggregate = lane.kind();
+            tracing::warn!(%destination, aggregate, why = %why, "an event waits for an operator");
+        }
+        self.park_lane(term, nth, Some((attempts, why)));
+    }
+
+    /// Parks all that is in hand of a lane; its head as failed, if somebody says so.
+    pub(super) fn park_lane(
+        &mut self,
+        term: &mut Term,
+        nth: Nth,
+        mut failed: Option<(u32, Box<str>)>,
+    ) {
+        let troubled = term.lanes.shut(nth).map(|shut| shut.why.clone());
+        let mut items = Vec::new();
+        for flight in self.flights.values_mut().filter(|flight| flight.term == term.nth) {
+            let of_lane = flight.sends.iter_mut().filter(|(of, _)| *of == nth);
+            for (_, item) in of_lane {
+                items.push(item.clone());
+                item.origin = Origin::Aside;
+            }
+        }
+        items.extend(term.lanes.drain(nth));
+        for (at, item) in items.into_iter().enumerate() {
+            match item.origin {
+                Origin::Aside => {}
+                Origin::Cursor(entry) => {
+                    term.parked.parks(&item.placed.event.lane);
+                    let mut row = behind(item.placed);
+                    row.attempts = item.attempts;
+                    if let Some((attempts, why)) = failed.take() {
+                        (row.state, row.attempts, row.why) = (ParkedState::Failed, attempts, why);
+                    } else if at == 0 {
+                        row.why = troubled.clone().unwrap_or_default();
+                    }
+                    term.ledger.park(entry, row);
+                }
+                Origin::Parked { seq, .. } => {
+                    if let Some((attempts, why)) = failed.take() {
+                        term.settler.unpark.push(Unpark::Failed { seq, attempts, why });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Says whether what is stuck keeps the rest from being read.
+    pub(super) fn is_held_up(&self, term: &Term) -> bool {
+        term.ledger.waiting() > 0 && (term.reader.ended || !term.has_room(&self.policy))
+    }
+
+    /// Parks lanes that are stuck for long and hold up the rest.
+    ///
+    /// Not while the destination itself seems to be away, since then everything is stuck: only what
+    /// failed again and again is parked then, which the circuit makes rare.
+    pub(super) fn set_aside(&mut self, term: &mut Term, now: Monotonic) {
+        if now < term.stuck_at || !self.is_held_up(term) {
+            return;
+        }
+        term.stuck_at = now.after(self.policy.blocked_for / 2);
+        // A destination that is slow is not stuck.
+        let long = self.policy.blocked_for.max(self.pace * 4);
+        let stuck = term.lanes.stuck(now, long);
+        let long: Vec<Stuck> = stuck.into_iter().filter(|stuck| stuck.long).collect();
+        let (few, closed) = (long.len() <= FEW, self.circuit.state() == CircuitState::Closed);
+        let works = |stuck: &Stuck| closed && (few || self.confirmed > stuck.confirmed);
+        let often = |stuck: &Stuck| stuck.troubles >= self.policy.attempts_max;
+        let aside = long.iter().filter(|stuck| works(stuck) || often(stuck)).take(ASIDE_AT_ONCE);
+        for nth in aside.map(|stuck| stuck.nth).collect::<Vec<_>>() {
+            count(&self.counters.set_aside);
+            self.park_lane(term, nth, None);
+        }
+    }
+
+    fn tell_inversion(&self, item: &Item) {
+        count(&self.counters.inversions);
+        let (destination, event) = (&self.plan.destination, item.placed.event.id);
+        tracing::error!(
+            %destination, %event,
+            "the publisher confirmed an event behind one of its lane that it did not"
+        );
+    }
+
+    fn tell_disorder(&self, item: &Item) {
+        let so_far = count(&self.counters.disorders);
+        // A producer that counts wrongly does so all the time: told ever more rarely.
+        if (so_far + 1).is_power_of_two() {
+            let (destination, event) = (&self.plan.destination, item.placed.event.id);
+            let aggregate = item.placed.event.lane.kind();
+            tracing::warn!(
+                %destination, %event, aggregate,
+                "an event was sent whose version is not above the one before it: does its producer \
+                 lock the aggregate before it appends?"
+            );
+        }
+    }
+}
+
+/// Says why an event can never be sent as it is.
+fn unsendable(item: &Item, payload_max: usize) -> Option<Box<str>> {
+    if let Some(why) = &item.placed.unreadable {
+        return Some(why.clone());
+    }
+    let len = item.placed.event.payload.as_ref().map_or(0, Bytes::len);
+    let too_large =
+        || format!("its payload has {len} bytes, and this destination takes {payload_max}");
+    (len > payload_max).then(|| too_large().into())
+}
+
+/// A batch was not begun: its items go back as they were.
+fn unsent(term: &mut Term, sends: Vec<(Nth, Item)>) {
+    let mut sends = sends.into_iter().peekable();
+    while let Some((nth, first)) = sends.next() {
+        let mut back = vec![first];
+        while let Some((_, item)) = sends.next_if(|(of, _)| *of == nth) {
+            back.push(item);
+        }
+        if back.first().is_some_and(|item| item.origin == Origin::Aside) {
+            term.lanes.confirmed(nth);
+        } else {
+            term.lanes.put_back(nth, back);
+        }
+    }
+}
+
+fn cut(why: Box<str>) -> Box<str> {
+    if why.len() <= WHY_MAX { why } else { why[..why.floor_char_boundary(WHY_MAX)].into() }
+}

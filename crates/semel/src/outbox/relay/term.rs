@@ -1,0 +1,168 @@
+//! One leadership of a destination, and all that is in hand under it.
+
+use std::time::Duration;
+
+use super::{
+    super::store::{Leader, Pass, Pos, Settle, Unpark},
+    lanes::Lanes,
+    ledger::Ledger,
+    parked::ParkedLanes,
+    policy::RelayPolicy,
+    versions::Versions,
+};
+use crate::clock::{Monotonic, Timestamp};
+
+/// A leadership. What it holds is forgotten with it: the store knows the rest.
+#[derive(Debug)]
+pub(super) struct Term {
+    /// Which of this process.
+    pub(super) nth: u64,
+    pub(super) leader: Leader,
+    /// From then on nothing is sent unless it was renewed: what is sent before has arrived, or never
+    /// will, when another may lead.
+    pub(super) sends_until: Monotonic,
+    pub(super) renewal: Renewal,
+    pub(super) reader: Reader,
+    pub(super) ledger: Ledger,
+    pub(super) lanes: Lanes,
+    pub(super) parked: ParkedLanes,
+    pub(super) due: Paced,
+    pub(super) listing: Paced,
+    pub(super) settler: Settler,
+    pub(super) versions: Versions,
+    /// When stuck lanes are looked at again.
+    pub(super) stuck_at: Monotonic,
+    /// The store's time, and when it was asked for.
+    pub(super) store_time: Option<(Timestamp, Monotonic)>,
+    /// Another leads: everything in hand is void.
+    pub(super) lost: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Renewal {
+    pub(super) at: Monotonic,
+    pub(super) asking: bool,
+    pub(super) failures: u32,
+}
+
+/// Something that is asked again and again.
+#[derive(Debug)]
+pub(super) struct Paced {
+    pub(super) at: Monotonic,
+    pub(super) asking: bool,
+    pub(super) failures: u32,
+}
+
+impl Paced {
+    const fn new(at: Monotonic) -> Self {
+        Self { at, asking: false, failures: 0 }
+    }
+}
+
+/// How far the current pass is read.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) pass: Option<Pass>,
+    pub(super) upto: Option<(Pass, Pos)>,
+    /// The pass was read to its end.
+    pub(super) ended: bool,
+    pub(super) asking: bool,
+    /// Something was hinted at while it asked: what it hears may be older.
+    pub(super) again: bool,
+    pub(super) at: Monotonic,
+    /// How often in a row there was nothing to read.
+    pub(super) idle: u32,
+    pub(super) failures: u32,
+}
+
+/// What is being settled, and what is to be.
+#[derive(Debug)]
+pub(super) struct Settler {
+    /// A settlement that is not known to be stored: the very same is asked until the store says.
+    pub(super) current: Option<Settle>,
+    pub(super) asking: bool,
+    pub(super) retry_at: Monotonic,
+    pub(super) failures: u32,
+    pub(super) last: Monotonic,
+    pub(super) unpark: Vec<Unpark>,
+}
+
+impl Term {
+    pub(super) fn new(
+        nth: u64,
+        leader: Leader,
+        (asked, now): (Monotonic, Monotonic),
+        (lease, publish_wait): (Duration, Duration),
+        policy: &RelayPolicy,
+    ) -> Self {
+        Self {
+            nth,
+            leader,
+            sends_until: Self::sends_until(asked, lease, publish_wait),
+            renewal: Renewal { at: asked.after(lease / 3), asking: false, failures: 0 },
+            reader: Reader::new(now),
+            ledger: Ledger::default(),
+            lanes: Lanes::default(),
+            parked: ParkedLanes::default(),
+            due: Paced::new(now),
+            listing: Paced::new(now),
+            settler: Settler::new(now),
+            versions: Versions::new(policy.versions_max),
+            stuck_at: now,
+            store_time: None,
+            lost: false,
+        }
+    }
+
+    /// Until when something may be sent under a lease that was asked for at an instant.
+    pub(super) fn sends_until(
+        asked: Monotonic,
+        lease: Duration,
+        publish_wait: Duration,
+    ) -> Monotonic {
+        asked.after(lease.saturating_sub(publish_wait))
+    }
+
+    /// Says whether there is room for another window.
+    pub(super) fn has_room(&self, policy: &RelayPolicy) -> bool {
+        self.ledger.len() <= policy.events_max / 2 && self.ledger.bytes() <= policy.bytes_max / 2
+    }
+
+    /// What the store's time is at an instant, as far as anybody can tell.
+    pub(super) fn store_time_at(&self, now: Monotonic) -> Option<Timestamp> {
+        self.store_time.map(|(time, asked)| time.after(now.since(asked)))
+    }
+}
+
+impl Reader {
+    const fn new(now: Monotonic) -> Self {
+        Self {
+            pass: None,
+            upto: None,
+            ended: false,
+            asking: false,
+            again: false,
+            at: now,
+            idle: 0,
+            failures: 0,
+        }
+    }
+
+    /// The pass is closed: the next one is read at once.
+    pub(super) fn closed(&mut self, now: Monotonic) {
+        *self = Self { asking: self.asking, ..Self::new(now) };
+    }
+}
+
+impl Settler {
+    const fn new(now: Monotonic) -> Self {
+        Self {
+            current: None,
+            asking: false,
+            retry_at: now,
+            failures: 0,
+            last: now,
+            unpark: Vec::new(),
+        }
+    }
+}

@@ -90,6 +90,16 @@ pub(crate) fn commit(error: Error) -> StoreError {
     }
 }
 
+/// Says why an event was not appended.
+pub(crate) fn append(error: Error) -> StoreError {
+    let unique = ffi::SQLITE_CONSTRAINT_UNIQUE;
+    if error.sqlite_error().is_some_and(|failure| failure.extended_code == unique) {
+        let message = "an event of this id was appended before; draw a new id for a new event";
+        return StoreError::new(Kind::Invalid, message).with_source(error);
+    }
+    driver(error)
+}
+
 /// Says why a file cannot be opened as a store, in words about the path where that helps.
 pub(crate) fn open(path: &Path, error: Error) -> StoreError {
     if path.is_dir() {

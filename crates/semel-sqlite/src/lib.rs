@@ -35,6 +35,7 @@ mod error;
 mod inspect;
 mod migrate;
 mod open;
+mod outbox;
 mod queries;
 mod queue;
 mod reader;
@@ -58,6 +59,7 @@ use semel::{Clock, StoreError, SystemClock, Timestamp};
 use self::{
     error::{Fault, invalid},
     open::{Identity, Setting},
+    outbox::Hints,
     reader::Readers,
     step::Limits,
     time::Time,
@@ -77,6 +79,7 @@ pub struct SqliteStore {
     path: Arc<str>,
     body_max: usize,
     limits: Limits,
+    hints: Arc<Hints>,
 }
 
 impl SqliteStore {
@@ -230,7 +233,8 @@ impl SqliteBuilder {
         let path = conn.path().unwrap_or_default().into();
         let work = Work { conn, identity, time, group_max, limits };
         let writer = Writer::start(work, self.queue_max)?;
-        Ok(SqliteStore { readers, writer, path, body_max: self.body_max, limits })
+        let hints = Arc::default();
+        Ok(SqliteStore { readers, writer, path, body_max: self.body_max, limits, hints })
     }
 }
 

@@ -13,8 +13,10 @@ struct Migration {
 }
 
 /// In order; the first is version 1. What was once released is never edited.
-const MIGRATIONS: &[Migration] =
-    &[Migration { name: "0001_records", text: include_str!("../migrations/0001_records.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "0001_records", text: include_str!("../migrations/0001_records.sql") },
+    Migration { name: "0002_outbox", text: include_str!("../migrations/0002_outbox.sql") },
+];
 
 /// The schema that this version of the crate reads and writes.
 pub(crate) fn current() -> u32 {

@@ -96,6 +96,19 @@ impl Readers {
         self.ask(move |conn| look(conn, &time, &ids, timed)).await
     }
 
+    /// Has a short read done on this thread; `None` if no connection is idle or the read would have to
+    /// wait, so that a thread is to be asked.
+    pub(crate) fn glance<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Option<Result<T, StoreError>> {
+        let idle = self.idle()?;
+        match read(idle.conn()) {
+            Err(error) if error.kind() == StoreErrorKind::Busy => None,
+            read => Some(read),
+        }
+    }
+
     /// Has a thread read.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,

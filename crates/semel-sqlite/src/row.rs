@@ -86,7 +86,8 @@ pub(crate) fn name(row: &Row<'_>, first: usize) -> Result<IntentId, Fault> {
     }
 }
 
-fn count(row: &Row<'_>, at: usize) -> Result<u64, Fault> {
+/// Reads a number that is never negative.
+pub(crate) fn count(row: &Row<'_>, at: usize) -> Result<u64, Fault> {
     let number: i64 = row.get(at)?;
     let bad = |_| damaged("a stored number is negative; restore a backup");
     Ok(u64::try_from(number).map_err(bad)?)

@@ -95,6 +95,16 @@ impl<'c> Step<'c> {
         self.writes
     }
 
+    /// Counts a write that another room makes.
+    pub(crate) const fn wrote(&mut self) {
+        self.writes += 1;
+    }
+
+    /// How many rows of an audit stay.
+    pub(crate) const fn audit_max(&self) -> u32 {
+        self.limits.audit_max
+    }
+
     /// Refuses a new record when the bounded file is nearly full, so that those who hold an intent
     /// find room for its end.
     pub(crate) fn room(&self) -> Result<(), Fault> {

@@ -86,15 +86,17 @@
 //! }
 //! ```
 
+mod publish;
 mod run;
 
-use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+use std::{cell::RefCell, fmt, ops::Deref, sync::Arc, time::Duration};
 
 use rusqlite::{Connection, DropBehavior, Transaction, TransactionState};
 use semel::{
     Call, Outcome, Permit, Policy, Record, Refusal, StoreError, Token,
     decide::{self, Ask, Decision, Finish, FinishKind, Grant, Settle},
     entropy::{Entropy, SystemEntropy},
+    outbox::Event,
     store::{claims_within_bounds, finish_within_bounds},
 };
 
@@ -102,6 +104,7 @@ pub use self::run::{Ran, RunError};
 use crate::{
     SqliteStore,
     error::{Fault, driver, invalid},
+    outbox::{Hints, within_bounds},
     row::Seen,
     step::{Limits, Step},
     time::Time,
@@ -118,6 +121,7 @@ impl SqliteStore {
             // The bound of pages is one of the writer's connection, not of the caller's.
             limits: Limits { page_max: None, ..self.limits },
             entropy: Arc::new(SystemEntropy),
+            hints: Arc::clone(&self.hints),
         }
     }
 }
@@ -130,6 +134,7 @@ pub struct Transact {
     body_max: usize,
     limits: Limits,
     entropy: Arc<dyn Entropy>,
+    hints: Arc<Hints>,
 }
 
 /// What a claim inside a transaction meets.
@@ -152,6 +157,7 @@ pub struct Guard<'c> {
     behavior: DropBehavior,
     transact: Transact,
     held: Box<Held>,
+    events: RefCell<Vec<Event>>,
 }
 
 /// What is held until the completion writes it.
@@ -191,27 +197,33 @@ impl Transact {
         self.admit(&tx)?;
         let decided = self.decide(&tx, call.ask(token), call)?;
         Ok(match decided {
-            Decided::Run(held) => Atomic::Run(Guard { tx, behavior, transact: self.clone(), held }),
+            Decided::Run(held) => Atomic::Run(self.guard(tx, behavior, held)),
             Decided::Replay(record) => Atomic::Replay(as_before(tx, behavior), record),
             Decided::Refused(refusal) => Atomic::Refused(as_before(tx, behavior), refusal),
         })
     }
 
+    fn guard<'c>(&self, tx: Transaction<'c>, behavior: DropBehavior, held: Box<Held>) -> Guard<'c> {
+        Guard { tx, behavior, transact: self.clone(), held, events: RefCell::default() }
+    }
+
     /// Refuses a transaction that cannot carry a claim.
     fn admit(&self, conn: &Connection) -> Result<(), StoreError> {
+        if self.admit_open(conn)? == TransactionState::Read {
+            return Err(invalid(
+                "the transaction read before it claimed; begin it with TransactionBehavior::Immediate",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a transaction that is not open on this file, or whose commit may be lost.
+    fn admit_open(&self, conn: &Connection) -> Result<TransactionState, StoreError> {
         if conn.path() != Some(&*self.path) {
             return Err(invalid("the transaction is on another file than the store; use the same"));
         }
-        match conn.transaction_state(Some("main")).map_err(driver)? {
-            _ if conn.is_autocommit() => {
-                return Err(invalid("the transaction has ended already; begin another"));
-            }
-            TransactionState::Read => {
-                return Err(invalid(
-                    "the transaction read before it claimed; begin it with TransactionBehavior::Immediate",
-                ));
-            }
-            _ => {}
+        if conn.is_autocommit() {
+            return Err(invalid("the transaction has ended already; begin another"));
         }
         let mut statement = conn.prepare_cached("PRAGMA synchronous").map_err(driver)?;
         let synchronous: i64 = statement.query_row([], |row| row.get(0)).map_err(driver)?;
@@ -220,7 +232,7 @@ impl Transact {
                 "the connection may lose what it commits; set PRAGMA synchronous = FULL before BEGIN",
             ));
         }
-        Ok(())
+        conn.transaction_state(Some("main")).map_err(driver)
     }
 
     fn decide(&self, conn: &Connection, mut ask: Ask, call: &Call) -> Result<Decided, StoreError> {
@@ -323,11 +335,16 @@ impl<'c> Guard<'c> {
         let outcome = Some(outcome);
         let finish = Finish { kind, outcome, reason: None, replay_for, remember_for };
         finish_within_bounds(&finish, self.transact.body_max)?;
-        self.store(&finish)?;
+        let events = self.events.take();
+        within_bounds(&events)?;
+        self.store(&finish, &events)?;
+        if !events.is_empty() {
+            self.transact.hints.near();
+        }
         Ok(as_before(self.tx, self.behavior))
     }
 
-    fn store(&self, finish: &Finish) -> Result<(), StoreError> {
+    fn store(&self, finish: &Finish, events: &[Event]) -> Result<(), StoreError> {
         let Held { seen, granted, .. } = &*self.held;
         let token = granted.token;
         let conn: &Connection = &self.tx;
@@ -343,6 +360,7 @@ impl<'c> Guard<'c> {
             return Err(invalid("the claim of this transaction cannot be completed"));
         };
         step.put(seen.as_ref(), &next)?;
+        step.append(events)?;
         Ok(step.end()?)
     }
 }

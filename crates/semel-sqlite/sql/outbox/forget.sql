@@ -1,0 +1,3 @@
+-- Deletes a destination.
+-- ?1 destination
+DELETE FROM semel_destination WHERE destination = ?1;

@@ -1,0 +1,2 @@
+-- Ends what could be undone.
+RELEASE semel_outbox;

@@ -1,0 +1,2 @@
+-- Undoes it.
+ROLLBACK TO semel_outbox;

@@ -1,0 +1,133 @@
+//! Writing what a leader has done.
+
+use semel::outbox::{Destination, Park, Settle, Settled, store::Unpark};
+
+use super::{
+    number, row,
+    state::{self, State},
+};
+use crate::{error::Fault, queries, row as record, step::Step, verb::Verb};
+
+/// The largest reason that is kept, in bytes.
+const WHY_MAX: usize = 1_000;
+
+/// A settlement.
+#[derive(Debug)]
+pub(super) struct Done(Settle);
+
+impl Done {
+    pub(super) fn new(mut settle: Settle) -> Self {
+        for park in &mut settle.park {
+            cut(&mut park.why);
+        }
+        for unpark in &mut settle.unpark {
+            if let Unpark::Failed { why, .. } = unpark {
+                cut(why);
+            }
+        }
+        Self(settle)
+    }
+}
+
+fn cut(why: &mut Box<str>) {
+    if why.len() > WHY_MAX {
+        let end = (0..=WHY_MAX).rev().find(|end| why.is_char_boundary(*end)).unwrap_or_default();
+        *why = why[..end].into();
+    }
+}
+
+impl Verb for Done {
+    type Answer = Settled;
+
+    fn run(&self, step: &mut Step<'_>) -> Result<Settled, Fault> {
+        let settle = &self.0;
+        let name = settle.destination.as_str();
+        let seen = State::read(step.conn(), name)?;
+        let Some(seen) = seen.filter(|seen| seen.is_led_by(settle.epoch)) else {
+            return Ok(Settled::Stale);
+        };
+        if let Some((pass, pos)) = settle.upto {
+            // Of a pass that is over only its last settlement may come again, when the answer to it
+            // was lost; it changes nothing then.
+            let is_current = seen.settled <= pos.0 && pos.0 <= pass.0;
+            if !is_current || pass.0 > state::top(step.conn())? {
+                return Ok(Settled::Stale);
+            }
+        }
+        for park in &settle.park {
+            step.park(&settle.destination, seen.generation, park)?;
+        }
+        for unpark in &settle.unpark {
+            step.unpark(name, unpark)?;
+        }
+        if let Some((_, pos)) = settle.upto.filter(|(_, pos)| pos.0 > seen.settled) {
+            step.wrote();
+            let mut statement = step.conn().prepare_cached(queries::OUTBOX_ADVANCE)?;
+            statement.execute((name, number(settle.epoch.0), number(pos.0)))?;
+        }
+        Ok(Settled::Stored)
+    }
+}
+
+impl Step<'_> {
+    /// Parks an event, unless it is parked already; says whether it was not.
+    pub(super) fn park(
+        &mut self,
+        destination: &Destination,
+        generation: u32,
+        park: &Park,
+    ) -> Result<bool, Fault> {
+        let now = record::micros(self.now());
+        self.wrote();
+        let Park { placed, state, attempts, why } = park;
+        let (event, pos) = (&placed.event, number(placed.pos.0));
+        if let Some(unreadable) = &placed.unreadable {
+            let mut statement = self.conn().prepare_cached(queries::OUTBOX_PARK_UNREADABLE)?;
+            let parked = statement.execute((
+                event.lane.kind(),
+                event.lane.id(),
+                destination.as_str(),
+                generation,
+                pos,
+                state.as_str(),
+                attempts,
+                why,
+                now,
+                unreadable,
+            ))?;
+            return Ok(parked == 1);
+        }
+        let mut statement = self.conn().prepare_cached(queries::OUTBOX_PARK)?;
+        row::bind(&mut statement, event, placed.at)?;
+        statement.raw_bind_parameter(15, destination.as_str())?;
+        statement.raw_bind_parameter(16, generation)?;
+        statement.raw_bind_parameter(17, pos)?;
+        statement.raw_bind_parameter(18, state.as_str())?;
+        statement.raw_bind_parameter(19, attempts)?;
+        statement.raw_bind_parameter(20, why)?;
+        statement.raw_bind_parameter(21, now)?;
+        Ok(statement.raw_execute()? == 1)
+    }
+
+    fn unpark(&mut self, destination: &str, unpark: &Unpark) -> Result<(), Fault> {
+        self.wrote();
+        let conn = self.conn();
+        match unpark {
+            Unpark::Failed { seq, attempts, why } => {
+                let mut statement = conn.prepare_cached(queries::OUTBOX_REFAIL)?;
+                statement.execute((destination, number(*seq), attempts, why))?;
+            }
+            Unpark::LeftOut { seq } => {
+                let mut statement = conn.prepare_cached(queries::OUTBOX_DROP_BEHIND)?;
+                statement.execute((destination, number(*seq)))?;
+                let mut statement = conn.prepare_cached(queries::OUTBOX_UNPARK)?;
+                statement.execute((destination, number(*seq)))?;
+            }
+            Unpark::Sent { seq } => {
+                let mut statement = conn.prepare_cached(queries::OUTBOX_UNPARK)?;
+                statement.execute((destination, number(*seq)))?;
+            }
+        }
+        Ok(())
+    }
+}

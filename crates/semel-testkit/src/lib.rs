@@ -7,6 +7,8 @@
 //! | [`bridge`] | the open transaction of an application, as a holder sees it |
 //! | [`faults`] | a store that loses calls and answers by script |
 //! | [`history`] | what was done and what was acknowledged, and the checker over it |
+//! | [`deliveries`] | what was committed and what was delivered, and the judge of both |
+//! | [`receiver`] | a destination of events that notes what arrives and misbehaves when told |
 //! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
 //! | [`sim`](mod@sim) | engines, callers, faults and clocks in an order drawn from a seed |
 //! | [`servers`] | private PostgreSQL servers, poolers and standbys, Kafka brokers, a faulty way to them, processes that cannot outlive the test |
@@ -25,10 +27,12 @@
 pub mod bridge;
 pub mod clock;
 pub mod conformance;
+pub mod deliveries;
 pub mod entropy;
 pub mod faults;
 pub mod history;
 pub mod http;
+pub mod receiver;
 pub mod servers;
 pub mod sim;
 mod sleepers;
@@ -41,6 +45,7 @@ pub use self::{
         Fresh, StoreUnderTest,
         outbox::{FreshOutbox, OutboxUnderTest, Producer, Producing},
     },
+    deliveries::Deliveries,
     entropy::SeededEntropy,
     faults::{Fault, FaultyStore, Gate, Verb},
     history::History,

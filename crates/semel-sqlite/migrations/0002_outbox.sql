@@ -83,9 +83,8 @@ CREATE UNIQUE INDEX semel_outbox_id ON semel_outbox (id);
 -- From an intent to what it told.
 CREATE INDEX semel_outbox_intent ON semel_outbox (key, operation, tenant) WHERE key IS NOT NULL;
 
--- A position that somebody names lies near the end or nowhere: a cursor that is past it would never
--- come back, and behind the largest of all nothing could be appended. (SQLite writes the last position
--- down at the end of the statement, after this trigger.)
+-- A position that somebody names lies near the end or nowhere: behind the largest of all nothing could
+-- be appended. (SQLite writes the last position down at the end of the statement, after this trigger.)
 CREATE TRIGGER semel_outbox_grows AFTER INSERT ON semel_outbox
 WHEN
     new.pos <= coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'semel_outbox'), 0)
@@ -114,7 +113,8 @@ BEGIN
     SELECT RAISE(ABORT, 'semel_outbox: the position of an event never changes');
 END;
 
--- Where a destination is. All events up to settled are confirmed or parked.
+-- Where a destination is. All events up to settled are confirmed or parked. A pass is what lies behind
+-- it; its number grows when its end is settled.
 CREATE TABLE semel_destination (
     destination TEXT PRIMARY KEY,
     epoch INTEGER NOT NULL, -- larger for each leader, and never one that was given away before
@@ -122,8 +122,20 @@ CREATE TABLE semel_destination (
     owner TEXT, -- NULL: nobody leads
     renewed_at_us INTEGER NOT NULL,
     lease_us INTEGER NOT NULL,
+    pass INTEGER NOT NULL,
     settled INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- SQLite's memory of positions can be emptied by hand, and positions then begin anew. No event may lie
+-- before a cursor that has not seen it: the cursor goes back, whoever leads must lead anew, and what is
+-- parked under the old positions is of another generation.
+CREATE TRIGGER semel_outbox_begins_anew AFTER INSERT ON semel_outbox
+WHEN new.pos <= (SELECT max(settled) FROM semel_destination)
+BEGIN
+    UPDATE semel_destination
+    SET settled = new.pos - 1, generation = generation + 1, pass = pass + 1, owner = NULL
+    WHERE settled >= new.pos;
+END;
 
 -- What could not be sent, and what waits behind it: copies, so that the events themselves may go. Its
 -- columns are the outbox's, which are checked there; a copy of a row that cannot be read is kept as it

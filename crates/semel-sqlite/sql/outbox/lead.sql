@@ -1,7 +1,6 @@
 -- Writes a leadership.
--- ?1 destination, ?2 epoch, ?3 generation, ?4 owner, ?5 renewed at, ?6 lease, ?7 settled
+-- ?1 destination, ?2 epoch, ?3 owner, ?4 renewed at, ?5 lease, ?6 where a new destination begins
 INSERT INTO semel_destination (
-    destination, epoch, generation, owner, renewed_at_us, lease_us, settled
-) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
-ON CONFLICT (destination) DO UPDATE SET
-    epoch = ?2, generation = ?3, owner = ?4, renewed_at_us = ?5, lease_us = ?6, settled = ?7;
+    destination, epoch, generation, owner, renewed_at_us, lease_us, pass, settled
+) VALUES (?1, ?2, 1, ?3, ?4, ?5, 1, ?6)
+ON CONFLICT (destination) DO UPDATE SET epoch = ?2, owner = ?3, renewed_at_us = ?4, lease_us = ?5;

@@ -1,6 +1,5 @@
--- Deletes old events, the first ones. The last event always stays, so positions keep growing whatever
--- becomes of SQLite's own memory of them. A time that lies ahead tells nothing of the age: such an
--- event goes with the older ones behind it.
+-- Deletes old events, the first ones. A time that lies ahead tells nothing of the age: such an event
+-- goes with the older ones behind it.
 -- ?1 up to this position, ?2 appended before, ?3 now, ?4 how many are looked at
 DELETE FROM semel_outbox
 WHERE
@@ -8,7 +7,7 @@ WHERE
         SELECT max(pos)
         FROM (
             SELECT pos, at_us FROM semel_outbox
-            WHERE pos <= ?1 AND pos < (SELECT max(pos) FROM semel_outbox)
+            WHERE pos <= ?1
             ORDER BY pos
             LIMIT ?4
         )

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
+use rusqlite::Connection;
 use semel::{
     Fence,
     outbox::{Epoch, Lead, Leader, Led, Settled, Start},
 };
 
-use super::{
-    number,
-    state::{self, State},
-};
+use super::{number, state::State};
 use crate::{error::Fault, queries, row, step::Step, verb::Verb};
 
 /// Asks to lead.
@@ -28,34 +26,26 @@ impl Verb for Ask {
         if let Some((owner, ends_in)) = seen.as_ref().and_then(|seen| seen.leads(now)) {
             return Ok(Led::Follower { owner: owner.into(), ends_in });
         }
-        let top = state::top(step.conn())?;
-        let (generation, settled) = match &seen {
-            None if *start == Start::Now => (1, top),
-            None => (1, 0),
-            Some(seen) if seen.settled > top => {
-                tracing::warn!(
-                    destination = name,
-                    cursor = seen.settled,
-                    last = top,
-                    "positions began anew; what is in the outbox is sent from its beginning"
-                );
-                (seen.generation.saturating_add(1), 0)
-            }
-            Some(seen) => (seen.generation, seen.settled),
-        };
         let epoch = epoch(step, seen.as_ref(), now.as_micros());
+        let settled = if *start == Start::Now { top(step.conn())? } else { 0 };
         step.wrote();
         step.conn().prepare_cached(queries::OUTBOX_LEAD)?.execute((
             name,
             number(epoch.0),
-            generation,
             owner,
             row::micros(now),
             row::span(*lease),
-            number(settled),
+            settled,
         ))?;
+        let generation = seen.map_or(1, |seen| seen.generation);
         Ok(Led::Leader(Leader { destination: destination.clone(), epoch, generation }))
     }
+}
+
+/// The last position that was given away: what is committed later lies behind it.
+fn top(conn: &Connection) -> Result<i64, Fault> {
+    let mut statement = conn.prepare_cached(queries::OUTBOX_TOP)?;
+    Ok(statement.query_row([], |row| row.get(0))?)
 }
 
 /// The next epoch: above the last, above those of destinations that were forgotten, and never below the
@@ -79,26 +69,14 @@ impl Verb for Renewal {
 
     fn run(&self, step: &mut Step<'_>) -> Result<Settled, Fault> {
         let Self(leader, lease) = self;
-        let name = leader.destination.as_str();
-        let Some(seen) =
-            State::read(step.conn(), name)?.filter(|seen| seen.is_led_by(leader.epoch))
-        else {
-            return Ok(Settled::Stale);
-        };
-        step.wrote();
-        if seen.settled > state::top(step.conn())? {
-            // Positions began anew under this leader: it must lead again to read from the beginning.
-            resign(step, leader)?;
-            return Ok(Settled::Stale);
-        }
         let now = row::micros(step.now());
         let renewed = step.conn().prepare_cached(queries::OUTBOX_RENEW)?.execute((
-            name,
+            leader.destination.as_str(),
             number(leader.epoch.0),
             now,
             row::span(*lease),
         ))?;
-        Ok(if renewed == 1 { Settled::Stored } else { Settled::Stale })
+        Ok(written(step, renewed))
     }
 }
 
@@ -110,13 +88,18 @@ impl Verb for Resignation {
     type Answer = Settled;
 
     fn run(&self, step: &mut Step<'_>) -> Result<Settled, Fault> {
-        step.wrote();
-        Ok(if resign(step, &self.0)? { Settled::Stored } else { Settled::Stale })
+        let leader = &self.0;
+        let mut statement = step.conn().prepare_cached(queries::OUTBOX_RESIGN)?;
+        let resigned = statement.execute((leader.destination.as_str(), number(leader.epoch.0)))?;
+        Ok(written(step, resigned))
     }
 }
 
-/// Says whether it was the current leadership; a second time it still was.
-fn resign(step: &Step<'_>, leader: &Leader) -> Result<bool, Fault> {
-    let mut statement = step.conn().prepare_cached(queries::OUTBOX_RESIGN)?;
-    Ok(statement.execute((leader.destination.as_str(), number(leader.epoch.0)))? == 1)
+fn written(step: &mut Step<'_>, rows: usize) -> Settled {
+    if rows == 1 {
+        step.wrote();
+        Settled::Stored
+    } else {
+        Settled::Stale
+    }
 }

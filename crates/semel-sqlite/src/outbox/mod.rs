@@ -2,19 +2,19 @@
 //!
 //! One transaction writes at a time, and positions are never used twice, so positions are in the order
 //! of commits: whatever is committed later lies behind everything that a reader has seen. A pass is
-//! therefore what lies between the cursor and the last position at the time it was opened, and nothing
-//! need be written to open one; it is named by that last position.
+//! therefore all that lies behind the cursor, what is committed meanwhile too, and nothing need be
+//! written to open one; it has a number, which grows when an end is settled.
 //!
 //! Where that order could be lost:
 //!
 //! - A rolled back transaction leaves its positions to the next. Nobody has seen them.
 //! - `VACUUM` keeps positions, since they are the primary key.
-//! - A row that names a position of its own behind which a cursor may be is refused by a trigger.
+//! - A row that names a position before the last is refused by a trigger.
 //! - A backup that is put back has cursors and events of one instant: the relay goes on from there,
 //!   and sends again what it had sent since, under the same ids. Epochs are never below the clock, so a
 //!   leader from before the restore meets none of its own.
-//! - Somebody may empty both the table and SQLite's memory of its positions. A cursor past the end is
-//!   found by whoever leads, and the table is read from its beginning as a new generation.
+//! - Somebody may empty SQLite's memory of positions, which then begin anew. A trigger takes every cursor
+//!   that is past a new event back behind it, and ends that leadership.
 
 mod append;
 mod hints;

@@ -40,30 +40,20 @@ pub(super) fn look(
     Ok(Some(Window { pass: None, events, upto, ends: true, now: time.now() }))
 }
 
-/// Reads a window. Cursor and rows are read in one snapshot, so what is there up to the last position
-/// is all that ever will be.
+/// Reads a window. Cursor and rows are read in one snapshot: what is there up to the last position is all
+/// that ever will be.
 pub(super) fn window(conn: &Connection, time: &Time, ask: &Ask) -> Result<Window, StoreError> {
     let snapshot = conn.unchecked_transaction().map_err(Fault::from)?;
     reader::observe(&snapshot, time)?;
     let state = state(&snapshot, ask)?;
-    let (pass, after) = match ask.after {
-        Some((pass, after)) => (pass, after.0),
-        None => (Pass(state.tip.max(state.settled)), state.settled),
-    };
-    let mut window = Window {
-        pass: Some(pass),
-        events: Vec::new(),
-        upto: Pos(after),
-        ends: true,
-        now: time.now(),
-    };
-    if pass.0 <= after {
-        window.pass = ask.after.map(|(pass, _)| pass);
-        return Ok(window);
-    }
-    fill(&snapshot, ask, &mut window, pass.0)?;
-    if window.ends {
-        window.upto = Pos(pass.0);
+    let after = ask.after.map_or(state.settled, |(_, pos)| pos.0);
+    let (events, upto) = (Vec::new(), Pos(after));
+    let mut window =
+        Window { pass: Some(Pass(state.pass)), events, upto, ends: true, now: time.now() };
+    if state.tip > after {
+        fill(&snapshot, ask, &mut window, state.tip)?;
+    } else if ask.after.is_none() {
+        window.pass = None;
     }
     Ok(window)
 }

@@ -2,10 +2,7 @@
 
 use semel::outbox::{Destination, Park, Settle, Settled, store::Unpark};
 
-use super::{
-    number, row,
-    state::{self, State},
-};
+use super::{number, row, state::State};
 use crate::{error::Fault, queries, row as record, step::Step, verb::Verb};
 
 /// The largest reason that is kept, in bytes.
@@ -47,10 +44,11 @@ impl Verb for Done {
             return Ok(Settled::Stale);
         };
         if let Some((pass, pos)) = settle.upto {
-            // Of a pass that is over only its last settlement may come again, when the answer to it
-            // was lost; it changes nothing then.
-            let is_current = seen.settled <= pos.0 && pos.0 <= pass.0;
-            if !is_current || pass.0 > state::top(step.conn())? {
+            // The end of a pass may come again, when the answer to it was lost: it is written.
+            if settle.ends && pass.0 + 1 == seen.pass && pos.0 == seen.settled {
+                return Ok(Settled::Stored);
+            }
+            if pass.0 != seen.pass || pos.0 < seen.settled {
                 return Ok(Settled::Stale);
             }
         }
@@ -60,10 +58,11 @@ impl Verb for Done {
         for unpark in &settle.unpark {
             step.unpark(name, unpark)?;
         }
-        if let Some((_, pos)) = settle.upto.filter(|(_, pos)| pos.0 > seen.settled) {
+        if let Some((pass, pos)) = settle.upto {
             step.wrote();
             let mut statement = step.conn().prepare_cached(queries::OUTBOX_ADVANCE)?;
-            statement.execute((name, number(settle.epoch.0), number(pos.0)))?;
+            let (epoch, pass) = (number(settle.epoch.0), number(pass.0));
+            statement.execute((name, epoch, pass, number(pos.0), settle.ends))?;
         }
         Ok(Settled::Stored)
     }

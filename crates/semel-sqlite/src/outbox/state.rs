@@ -16,6 +16,7 @@ pub(super) struct State {
     pub(super) owner: Option<Box<str>>,
     pub(super) renewed_at: Timestamp,
     pub(super) lease: Duration,
+    pub(super) pass: u64,
     pub(super) settled: u64,
     /// The last position in the table.
     pub(super) tip: u64,
@@ -35,8 +36,9 @@ impl State {
             owner: row.get(2)?,
             renewed_at: row::instant(row, 3)?,
             lease: Duration::from_micros(row::count(row, 4)?),
-            settled: row::count(row, 5)?,
-            tip: row::count(row, 6)?,
+            pass: row::count(row, 5)?,
+            settled: row::count(row, 6)?,
+            tip: row::count(row, 7)?,
         })
     }
 
@@ -50,10 +52,4 @@ impl State {
     pub(super) fn is_led_by(&self, epoch: Epoch) -> bool {
         self.epoch == epoch.0 && self.owner.is_some()
     }
-}
-
-/// The last position that was ever given away, as far as anything is left that tells.
-pub(super) fn top(conn: &Connection) -> Result<u64, Fault> {
-    let mut statement = conn.prepare_cached(queries::OUTBOX_TOP)?;
-    statement.query_row([], |row| Ok(row::count(row, 0)))?
 }

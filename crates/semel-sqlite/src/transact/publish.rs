@@ -1,6 +1,6 @@
 //! Events that leave if and only if the transaction is committed.
 
-use rusqlite::{Connection, Transaction};
+use rusqlite::Connection;
 use semel::{
     StoreError,
     outbox::{Cause, Event},
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Transact {
-    /// Appends events inside a transaction that holds no intent: they leave if and only if it is
-    /// committed. Inside a guard, [`Guard::publish`] says whose effects they are.
+    /// Appends events inside `tx`, a transaction or savepoint that holds no intent: they leave if and
+    /// only if it is committed. Inside a guard, [`Guard::publish`] says whose effects they are.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -44,7 +44,7 @@ impl Transact {
     ///
     /// Fails, and appends none of them, if an event breaks a bound or was appended before, if `tx` is
     /// not open on the store's file with `synchronous = FULL`, or if the store cannot be asked.
-    pub fn publish(&self, tx: &Transaction<'_>, events: &[Event]) -> Result<(), StoreError> {
+    pub fn publish(&self, tx: &Connection, events: &[Event]) -> Result<(), StoreError> {
         within_bounds(events)?;
         self.admit_open(tx)?;
         if events.is_empty() {

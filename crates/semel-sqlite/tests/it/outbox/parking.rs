@@ -126,7 +126,7 @@ async fn a_parked_event_outlives_the_outbox() {
     shop.append("7", 0..3);
     let window = shop.park(&leader, 3).await;
     shop.clock.advance(LEASE * 10);
-    assert_eq!(shop.store.retain(LEASE).await.unwrap().dropped, 2);
+    assert_eq!(shop.store.retain(LEASE).await.unwrap().dropped, 3);
     let filter = ParkedFilter { limit: 100, ..ParkedFilter::default() };
     let parked = shop.store.parked(filter).await.unwrap();
     let placed: Vec<_> = parked.into_iter().map(|parked| parked.placed).collect();

@@ -28,10 +28,23 @@ GRANT EXECUTE ON FUNCTION
     semel.claim,
     semel.complete,
     semel.fail,
+    semel.publish,
     semel.release,
     semel.renew,
     semel.schema_version,
     semel.status
+TO semel_app;
+
+-- Applications that append events by an INSERT of their own, as an ORM does: not where in the table, nor
+-- in which transaction, nor for which intent; semel.publish names that. An INSERT draws its position and
+-- its time by these functions.
+GRANT INSERT (
+    id, aggregatetype, aggregateid, type, payload, headers, aggregate_version, trace, cause
+) ON semel.outbox TO semel_app;
+GRANT USAGE ON SEQUENCE semel.outbox_pos TO semel_app, semel_store;
+GRANT EXECUTE ON FUNCTION
+    semel.event_id,
+    semel.now_us
 TO semel_app;
 
 -- People and dashboards.
@@ -54,4 +67,14 @@ GRANT INSERT, UPDATE, DELETE ON
     semel.reference
 TO semel_store;
 GRANT UPDATE ON semel.meta TO semel_store;
+GRANT INSERT (
+    id, aggregatetype, aggregateid, type, payload, headers, aggregate_version, trace, cause, tenant,
+    operation, key, facet
+) ON semel.outbox TO semel_store;
+GRANT INSERT, DELETE ON semel.outbox_cursor TO semel_store;
+GRANT INSERT, UPDATE, DELETE ON
+    semel.outbox_audit,
+    semel.outbox_parked
+TO semel_store;
+GRANT SELECT ON SEQUENCE semel.outbox_pos TO semel_store;
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA "semel" TO semel_store;

@@ -41,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) batch_max: usize,
     pub(crate) body_max: usize,
     pub(crate) connections: usize,
+    pub(crate) outbox_flushed: bool,
     pub(crate) prepared: bool,
     pub(crate) queue_max: usize,
     pub(crate) sweep_rest: u32,
@@ -72,6 +73,7 @@ impl PostgresBuilder {
                 batch_max: 128,
                 body_max: 16 * 1024 * 1024,
                 connections: 6,
+                outbox_flushed: false,
                 prepared: false,
                 queue_max: 4_096,
                 sweep_rest: 4,
@@ -124,6 +126,14 @@ impl PostgresBuilder {
     /// the right to for that.
     pub const fn migrate(mut self, migrate: bool) -> Self {
         self.migrate = migrate;
+        self
+    }
+
+    /// Sets whether events leave only once some standby has flushed their transactions, so that none was
+    /// ever told of what a promotion then loses. Without a standby that is connected nothing leaves. The
+    /// owner of the schema must be a member of `pg_read_all_stats`. No by default.
+    pub const fn outbox_flushed(mut self, flushed: bool) -> Self {
+        self.settings.outbox_flushed = flushed;
         self
     }
 
@@ -195,7 +205,8 @@ impl PostgresBuilder {
         let tasks = TaskTracker::new();
         let lanes = Lanes::start(&links, &tasks);
         let waiters = transact::waiters(&tasks);
-        Ok(PostgresStore { lanes, links, rest: Arc::new(Semaphore::new(1)), tasks, waiters })
+        let (passes, rest) = (Arc::default(), Arc::new(Semaphore::new(1)));
+        Ok(PostgresStore { lanes, links, passes, rest, tasks, waiters })
     }
 
     pub(crate) async fn version(&self) -> Result<u32, StoreError> {

@@ -58,6 +58,11 @@ impl Fault {
         matches!(self.sqlstate().as_deref(), Some("40001" | "40P01" | "23505"))
     }
 
+    /// Whether a lock was not free in time.
+    pub(crate) fn found_locked(&self) -> bool {
+        self.sqlstate().as_deref() == Some("55P03")
+    }
+
     /// Whether nothing was written and doing it again may succeed: another transaction won, a lock was
     /// not free in time, the server became a standby, or it no longer knows what was prepared.
     pub(crate) fn is_undone(&self) -> bool {
@@ -211,6 +216,7 @@ fn refused(code: &str) -> &'static str {
         "SM006" => "the claim stands inside a savepoint; claim before the first one",
         "SM008" => "this transaction already holds the key; claim a key once",
         "SM009" => "another transaction has finished by this permit; roll back and claim again",
+        "SM010" => "the destination is led; stop its relay first",
         _ => "a value breaks a bound of Semel's schema",
     }
 }

@@ -31,6 +31,7 @@ mod lock;
 mod locked;
 mod migrate;
 mod names;
+mod outbox;
 mod prepared;
 mod queries;
 mod roles;
@@ -54,6 +55,7 @@ use self::{
     error::ended,
     lane::Lane,
     link::{Links, Work},
+    outbox::Passes,
     verb::{Claim, Complete, Look, Note, Read, Release, Renewal, Resolve},
 };
 
@@ -64,6 +66,8 @@ use self::{
 pub struct PostgresStore {
     lanes: Lanes,
     links: Arc<Links>,
+    /// Passes of the outbox that are being read.
+    passes: Arc<Passes>,
     /// One at a time of what may take long.
     rest: Arc<Semaphore>,
     tasks: TaskTracker,

@@ -179,7 +179,7 @@ impl Step<'_> {
 }
 
 /// Polls futures in order, so that what they send leaves in that order.
-async fn in_order<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+pub(crate) async fn in_order<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut running: Vec<_> =
         futures.into_iter().map(|future| Box::pin(maybe_done(future))).collect();
     poll_fn(|context| {

@@ -24,6 +24,13 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0005_keep", text: include_str!("../migrations/0005_keep.sql") },
     Migration { name: "0006_leases", text: include_str!("../migrations/0006_leases.sql") },
     Migration { name: "0007_answers", text: include_str!("../migrations/0007_answers.sql") },
+    Migration { name: "0008_outbox", text: include_str!("../migrations/0008_outbox.sql") },
+    Migration { name: "0009_relay", text: include_str!("../migrations/0009_relay.sql") },
+    Migration { name: "0010_retain", text: include_str!("../migrations/0010_retain.sql") },
+    Migration {
+        name: "0011_outbox_words",
+        text: include_str!("../migrations/0011_outbox_words.sql"),
+    },
 ];
 
 /// The schema that this version of the crate reads and writes.

@@ -15,9 +15,12 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value<'a> {
     Bigint(Option<i64>),
+    Bigints(&'a [Option<i64>]),
+    Blobs(&'a [Option<&'a [u8]>]),
     Bytes(Option<&'a [u8]>),
     Plan([u8; 8]),
     Text(Option<&'a str>),
+    Texts(&'a [Option<&'a str>]),
     Truth(bool),
 }
 
@@ -26,8 +29,11 @@ impl Value<'_> {
     pub(crate) const fn kind(&self) -> Type {
         match self {
             Self::Bigint(_) => Type::INT8,
+            Self::Bigints(_) => Type::INT8_ARRAY,
+            Self::Blobs(_) => Type::BYTEA_ARRAY,
             Self::Bytes(_) | Self::Plan(_) => Type::BYTEA,
             Self::Text(_) => Type::TEXT,
+            Self::Texts(_) => Type::TEXT_ARRAY,
             Self::Truth(_) => Type::BOOL,
         }
     }
@@ -48,15 +54,20 @@ impl ToSql for Value<'_> {
     ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         match self {
             Self::Bigint(number) => number.to_sql(kind, into),
+            Self::Bigints(numbers) => numbers.to_sql(kind, into),
+            Self::Blobs(blobs) => blobs.to_sql(kind, into),
             Self::Bytes(bytes) => bytes.to_sql(kind, into),
             Self::Plan(bytes) => bytes.as_slice().to_sql(kind, into),
             Self::Text(text) => text.to_sql(kind, into),
+            Self::Texts(texts) => texts.to_sql(kind, into),
             Self::Truth(truth) => truth.to_sql(kind, into),
         }
     }
 
     fn accepts(kind: &Type) -> bool {
-        [Type::INT8, Type::BYTEA, Type::TEXT, Type::BOOL].contains(kind)
+        let alone = [Type::INT8, Type::BYTEA, Type::TEXT, Type::BOOL];
+        let arrays = [Type::INT8_ARRAY, Type::BYTEA_ARRAY, Type::TEXT_ARRAY];
+        alone.contains(kind) || arrays.contains(kind)
     }
 
     to_sql_checked!();

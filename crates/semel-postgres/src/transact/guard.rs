@@ -5,6 +5,7 @@ use std::fmt;
 use semel::{
     Outcome, Permit, StoreError,
     decide::{FinishKind, Grant},
+    outbox::{Cause, Event, EventId},
 };
 
 use super::{
@@ -13,7 +14,7 @@ use super::{
     tx::Text,
     wait::Wake,
 };
-use crate::error::Fault;
+use crate::{error::Fault, outbox::Append};
 
 /// A transaction in which an intent is held. It is used like the driver's own; see the
 /// [module](super) for what it makes impossible.
@@ -23,6 +24,7 @@ pub struct Guard<T: Tx> {
     transact: Transact,
     prepared: Option<Prepared>,
     held: Box<Held>,
+    append: Append,
     /// Last, so that the transaction is rolled back before it wakes anybody.
     wake: Wake,
 }
@@ -35,7 +37,27 @@ impl<T: Tx> Guard<T> {
         held: Box<Held>,
     ) -> Self {
         let wake = Wake::new(transact.inner.waiters.clone(), held.granted.id.clone());
-        Self { tx, transact, prepared, held, wake }
+        Self { tx, transact, prepared, held, append: Append::default(), wake }
+    }
+
+    /// Has an event leave if and only if this transaction commits: it is appended together with the
+    /// outcome, in the order of the calls. It carries the intent and, unless it names its own cause, the
+    /// request that claimed. Lock or write the aggregate in this transaction: then the events of an
+    /// aggregate leave in the order of their causes.
+    ///
+    /// # Errors
+    ///
+    /// Refuses an event that breaks a bound, or one too many; the guard can be used on.
+    pub fn publish(&mut self, mut event: Event) -> Result<EventId, StoreError> {
+        let granted = &self.held.granted;
+        event.intent.get_or_insert_with(|| granted.id.clone());
+        if event.cause.is_none() {
+            let request = granted.claimed_by.as_deref();
+            event.cause = request.and_then(|by| Cause::new(format!("request:{by}")).ok());
+        }
+        let id = event.id;
+        self.append.push(event)?;
+        Ok(id)
     }
 
     /// Returns the proof of the claim. Its fence and derived keys are final if the transaction commits.
@@ -105,7 +127,7 @@ impl<T: Tx> Guard<T> {
         kind: FinishKind,
         outcome: Outcome,
     ) -> Result<Ending<T>, StoreError> {
-        let Self { tx, transact, prepared, held, wake } = self;
+        let Self { tx, transact, prepared, held, append, wake } = self;
         let last = match held.finish(kind, outcome, transact.inner.body_max) {
             Ok(last) => last,
             Err(error) => {
@@ -115,7 +137,7 @@ impl<T: Tx> Guard<T> {
                 return Err(error);
             }
         };
-        Ok(Ending { tx, transact, prepared, last, wake: Some(wake) })
+        Ok(Ending { tx, transact, prepared, last, append, wake: Some(wake) })
     }
 }
 
@@ -142,6 +164,7 @@ pub(crate) struct Ending<T: Tx> {
     pub(super) transact: Transact,
     pub(super) prepared: Option<Prepared>,
     pub(super) last: Final,
+    pub(super) append: Append,
     pub(super) wake: Option<Wake>,
 }
 
@@ -150,6 +173,11 @@ impl<T: Tx> Ending<T> {
         if let Some(values) = self.last.reference() {
             let text = (*self.transact.inner.statements.reference_use).into();
             self.tx.ask(text, &values).await?;
+        }
+        if !self.append.is_empty() {
+            let text = (*self.transact.inner.statements.outbox_append).into();
+            let columns = self.append.columns();
+            self.tx.ask(text, &columns.values(&columns.made())).await?;
         }
         let text = text(&self.transact, self.prepared.as_ref(), &self.last);
         self.tx.ask(text, &self.last.values()).await.map(drop)

@@ -5,6 +5,7 @@ mod claim;
 mod guard;
 mod held;
 mod load;
+mod publish;
 mod run;
 mod source;
 #[cfg(feature = "sqlx")]

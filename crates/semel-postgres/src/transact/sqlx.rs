@@ -35,9 +35,12 @@ impl Carry for Transaction<'_, Postgres> {
         for value in values {
             query = match *value {
                 Value::Bigint(number) => query.bind(number),
+                Value::Bigints(numbers) => query.bind(numbers),
+                Value::Blobs(blobs) => query.bind(blobs),
                 Value::Bytes(bytes) => query.bind(bytes),
                 Value::Plan(bytes) => query.bind(bytes.to_vec()),
                 Value::Text(text) => query.bind(text),
+                Value::Texts(texts) => query.bind(texts),
                 Value::Truth(truth) => query.bind(truth),
             };
         }

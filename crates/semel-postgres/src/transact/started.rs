@@ -20,7 +20,7 @@ use super::{
     tokio_postgres::ask,
     tx::{Carry, Text},
 };
-use crate::{error::Fault, value::Value};
+use crate::{error::Fault, locked::in_order, value::Value};
 
 /// A connection that a run may use alone: a client, or what a pool lends.
 ///
@@ -181,14 +181,24 @@ impl<L: Lent> Ending<Started<L>> {
         let values = self.last.values();
         let text = text(&self.transact, self.prepared.as_ref(), &self.last);
         let client = self.tx.client();
+        let statements = &self.transact.inner.statements;
+        let (columns, made);
+        let mut before = Vec::new();
+        if let Some(reference) = self.last.reference() {
+            before.push((&statements.reference_use, reference.to_vec()));
+        }
+        if !self.append.is_empty() {
+            columns = self.append.columns();
+            made = columns.made();
+            before.push((&statements.outbox_append, columns.values(&made).to_vec()));
+        }
+        let before =
+            before.iter().map(|(statement, values)| ask(client, (&***statement).into(), values));
+        // Polled in this order, and so sent in it; the server does nothing behind one that failed.
+        let before = in_order(before);
         let write = async {
-            if let Some(reference) = self.last.reference() {
-                let refers = (*self.transact.inner.statements.reference_use).into();
-                let (used, written) =
-                    join(ask(client, refers, &reference), ask(client, text, &values)).await;
-                return used.and(written);
-            }
-            ask(client, text, &values).await
+            let (before, written) = join(before, ask(client, text, &values)).await;
+            before.into_iter().collect::<Result<Vec<_>, _>>().and(written)
         };
         let (written, committed) = join(write, client.batch_execute("COMMIT")).await;
         self.tx.ended = committed.is_ok();

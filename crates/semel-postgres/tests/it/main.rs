@@ -25,6 +25,7 @@ mod languages;
 mod looking;
 mod lost;
 mod misuse;
+mod outbox;
 mod prepared;
 mod racing;
 mod referring;

@@ -60,17 +60,30 @@ async fn an_application_calls_the_functions_and_sees_no_table() {
             "UPDATE semel.record SET state = 'done'",
             "INSERT INTO semel.lease VALUES ('', 1, 1, 1)",
             "SELECT semel.sweep()",
+            "SELECT * FROM semel.outbox",
+            "SELECT * FROM semel.outbox_cursor",
+            "DELETE FROM semel.outbox",
+            "INSERT INTO semel.outbox (pos, aggregatetype, aggregateid, type) VALUES (1, 'a', 'b', 'c')",
+            "INSERT INTO semel.outbox (xid, aggregatetype, aggregateid, type) VALUES ('3', 'a', 'b', 'c')",
+            "INSERT INTO semel.outbox (key, aggregatetype, aggregateid, type) VALUES ('3', 'a', 'b', 'c')",
+            "SELECT setval('semel.outbox_pos', 1)",
+            "SELECT semel.retain_outbox('0')",
             "SELECT semel.lock_hash('a', 'b', 'c', '')",
             "SELECT semel.grant_claim('a', 'b', 'c', '', NULL, 'fresh', '', NULL, true, 1)",
             "CREATE FUNCTION semel.now_us(int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
         ] {
             assert_eq!(app.err(refused).await, "42501", "{refused}");
         }
+        app.ok("SELECT semel.publish('order', '7', 'Placed', '\\x01')").await;
+        let event = "INSERT INTO semel.outbox (aggregatetype, aggregateid, type, payload)
+            VALUES ('order', '7', 'Paid', '\\x02')";
+        app.ok(event).await;
         assert_eq!(app.payments().await, "1");
         let may_call = "SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc AS p
             WHERE p.pronamespace = trim(trailing '.' FROM 'semel.')::regnamespace
                 AND has_function_privilege(p.oid, 'EXECUTE')";
-        let named = "claim complete fail release renew schema_version status";
+        let named =
+            "claim complete event_id fail now_us publish release renew schema_version status";
         assert_eq!(app.cell(may_call).await, named);
     }
 }

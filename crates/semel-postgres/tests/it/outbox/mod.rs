@@ -1,0 +1,3 @@
+//! The outbox: what every one promises, and what only this one does.
+
+mod conformance;

@@ -15,6 +15,9 @@ mod pages {
     #[doc = include_str!("../docs/guides/bridged.md")]
     struct Bridged;
 
+    #[doc = include_str!("../docs/guides/kafka.md")]
+    struct Kafka;
+
     #[doc = include_str!("../docs/guides/outbox.md")]
     struct Outbox;
 

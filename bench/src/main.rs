@@ -13,6 +13,7 @@
 #[path = "../../crates/semel-sqlite/benches/callers/mod.rs"]
 mod callers;
 mod gateway;
+mod kafka;
 mod layer;
 mod load;
 mod memory;
@@ -49,6 +50,8 @@ struct Arguments {
 enum Name {
     /// The gateway without and with a key, against nginx.
     Gateway,
+    /// The publisher to Kafka, against a bare loop of the same client.
+    Kafka,
     /// The layer with the memory store, against the bare handler.
     Layer,
     /// Resident memory of the gateway under load.
@@ -68,6 +71,9 @@ fn main() -> Result<()> {
         }
         if wanted(Name::Sqlite) {
             sqlite::measure(&mut report, arguments.rounds).await?;
+        }
+        if wanted(Name::Kafka) {
+            kafka::measure(&mut report, arguments.rounds, arguments.requests).await?;
         }
         if wanted(Name::Gateway) {
             gateway::measure(&mut report, arguments.rounds, arguments.requests).await?;

@@ -26,6 +26,7 @@ const EDGES: &[(&str, May)] = &[
     ("semel-fuzz", May::Anything),
     ("semel-gateway", May::Only(&["semel", "semel-http", "semel-postgres", "semel-sqlite"])),
     ("semel-http", May::Only(&["semel"])),
+    ("semel-kafka", May::Only(&["semel"])),
     ("semel-postgres", May::Only(&["semel"])),
     ("semel-sqlite", May::Only(&["semel"])),
     ("semel-testkit", May::Only(&["semel"])),

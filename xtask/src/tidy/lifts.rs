@@ -1,5 +1,5 @@
 //! The rule that only known rooms read clocks, draw chance and read the environment, and none starts a task
-//! that nobody owns.
+//! that nobody owns; and that one file alone holds unsafe code.
 //!
 //! `clippy.toml` bans the calls everywhere; this table says where the ban may be lifted.
 
@@ -15,9 +15,13 @@ const ROOMS: &[(&str, &str)] = &[
     ("crates/semel-gateway/src/config/", "reads the environment"),
 ];
 
+/// The files that may hold unsafe code, and for what.
+const UNSAFE_ROOMS: &[(&str, &str)] =
+    &[("crates/semel-kafka/src/native.rs", "asks librdkafka what its Rust crate cannot be asked")];
+
 /// A ban is lifted only in the rooms that own what is banned.
 pub(super) fn lift(tree: &Tree) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = unsafe_code(tree);
     let outside = |file: &File| !ROOMS.iter().any(|(room, _)| file.path.starts_with(room));
     for (file, rust) in tree.rust().filter(|(file, _)| outside(file)) {
         let for_tests = cfg_test_lifts(&rust.code);
@@ -29,6 +33,21 @@ pub(super) fn lift(tree: &Tree) -> Vec<Finding> {
                             (xtask/src/tidy/lifts.rs)";
                 findings.push(Finding::new(&file.path, line, says));
             }
+        }
+    }
+    findings
+}
+
+/// Unsafe code is in no other file, in tests neither.
+fn unsafe_code(tree: &Tree) -> Vec<Finding> {
+    let outside = |file: &File| !UNSAFE_ROOMS.iter().any(|(room, _)| file.path == *room);
+    let mut findings = Vec::new();
+    for (file, rust) in tree.rust().filter(|(file, _)| outside(file)) {
+        for (at, _) in
+            silenced(&rust.code).into_iter().filter(|(_, lints)| lints.contains("unsafe_code"))
+        {
+            let says = "this file may not hold unsafe code (xtask/src/tidy/lifts.rs)";
+            findings.push(Finding::new(&file.path, rust.line_at(at), says));
         }
     }
     findings
@@ -65,5 +84,17 @@ mod tests {
             ("crates/semel/tests/it/main.rs", text),
         ];
         assert_eq!(places(lift, &files), ["crates/semel/src/decide.rs:1"]);
+    }
+
+    #[test]
+    fn unsafe_code_in_any_other_file_is_found() {
+        let text = "#![expect(unsafe_code, reason = \"x\")]\nfn f() {}\n";
+        let files = [
+            ("crates/semel-kafka/src/native.rs", text),
+            ("crates/semel-kafka/src/log.rs", text),
+            ("crates/semel/tests/it/main.rs", text),
+        ];
+        let found = ["crates/semel-kafka/src/log.rs:1", "crates/semel/tests/it/main.rs:1"];
+        assert_eq!(places(lift, &files), found);
     }
 }

@@ -22,27 +22,27 @@ use crate::bench::{Bench, ask, claim, done, granted, record};
 const PART: &str = "SEMEL_TEST_FILE";
 
 /// The file that this process is to play its part on, if it is a child.
-fn part() -> Option<PathBuf> {
+pub(crate) fn part() -> Option<PathBuf> {
     std::env::var_os(PART).map(PathBuf::from)
 }
 
-fn child(test: &str, path: &Path) -> Child {
+pub(crate) fn child(test: &str, path: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("process::{test}"), "--nocapture", "--test-threads=1"])
+        .args(["--exact", test, "--nocapture", "--test-threads=1"])
         .env(PART, path)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
 }
 
-fn tell(line: &str) {
+pub(crate) fn tell(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "\n@{line}").unwrap();
     out.flush().unwrap();
 }
 
 /// The lines that a child tells.
-fn told(child: &mut Child) -> impl Iterator<Item = String> + use<> {
+pub(crate) fn told(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter_map(|line| line.strip_prefix('@').map(str::to_owned))
 }
@@ -77,7 +77,7 @@ async fn everything_acknowledged_before_a_kill_is_there_after_it() {
     let bench = Bench::new();
     for round in 1..=5 {
         let path = bench.folder.path().join(format!("{round}.db"));
-        let mut writer = child("child_that_runs_until_it_is_killed", &path);
+        let mut writer = child("process::child_that_runs_until_it_is_killed", &path);
         let mut lines = told(&mut writer);
         let mut acknowledged: Vec<_> = lines.by_ref().take(round * 60).collect();
         writer.kill().unwrap();
@@ -122,7 +122,7 @@ async fn child_that_claims_all() {
 async fn of_two_processes_on_one_file_one_wins_each_key() {
     let bench = Bench::new();
     let store = bench.open();
-    let mut other = child("child_that_claims_all", &bench.path());
+    let mut other = child("process::child_that_claims_all", &bench.path());
     let mut won: Vec<_> = claim_all(&store, 1).await;
     won.extend(told(&mut other));
     assert!(other.wait().unwrap().success());

@@ -1,6 +1,7 @@
 //! Events on one file.
 
 mod hinting;
+mod killed;
 mod looking;
 mod order;
 mod parking;

@@ -50,7 +50,7 @@ use semel::{StoreError, engine::waiter::Waiters};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-pub use self::{builder::PostgresBuilder, prepared::PreparedTransaction};
+pub use self::{builder::PostgresBuilder, outbox::SlotOutbox, prepared::PreparedTransaction};
 use self::{
     error::ended,
     lane::Lane,

@@ -43,6 +43,11 @@ impl LockSecret {
         self.hash(&parts)
     }
 
+    /// Returns what tells this schema's things from another's that bear the same name in one server.
+    pub(crate) fn tells_apart(&self, name: &str) -> u64 {
+        self.hash(&[name.as_bytes()]).cast_unsigned()
+    }
+
     fn hash(&self, parts: &[&[u8]]) -> i64 {
         let mut digest = Sha256::new_with_prefix(self.0);
         for part in parts {

@@ -31,6 +31,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0011_outbox_words",
         text: include_str!("../migrations/0011_outbox_words.sql"),
     },
+    Migration { name: "0012_import", text: include_str!("../migrations/0012_import.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

@@ -2,6 +2,7 @@ import io.debezium.embedded.Connect;
 import io.debezium.engine.ChangeEvent;
 import io.debezium.engine.DebeziumEngine;
 import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.HexFormat;
 import java.util.Properties;
 import org.apache.kafka.connect.header.Header;
@@ -60,6 +61,6 @@ class Debezium {
             buffer.duplicate().get(bytes);
             return HexFormat.of().formatHex(bytes);
         }
-        return value.getClass().getName() + " " + value;
+        return text(value.toString().getBytes(StandardCharsets.UTF_8));
     }
 }

@@ -6,6 +6,7 @@ mod inspect;
 mod read;
 mod retain;
 mod row;
+mod slot;
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,6 +20,7 @@ use semel::{
     },
 };
 
+pub use self::slot::SlotOutbox;
 pub(crate) use self::{append::Append, read::Passes};
 use crate::{
     PostgresStore,

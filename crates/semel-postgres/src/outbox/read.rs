@@ -23,8 +23,8 @@ pub(crate) struct Passes(Mutex<HashMap<Destination, (Leader, Arc<Open>)>>);
 
 /// A pass that is open.
 #[derive(Debug)]
-struct Open {
-    pass: Pass,
+pub(super) struct Open {
+    pub(super) pass: Pass,
     settled: Pos,
     from_pos: i64,
     upto: i64,
@@ -110,27 +110,14 @@ impl Part {
 }
 
 impl Read {
-    /// Asks what is to be read, and the time. It is committed before anything is read by it.
+    /// Asks what is to be read, and keeps it in mind.
     async fn pass(&self, step: Step<'_>) -> Result<(Option<Arc<Open>>, Timestamp), Fault> {
-        let values = [
-            Value::Text(Some(self.leader.destination.as_str())),
-            Value::Bigint(Some(signed(self.leader.epoch.0))),
-            Value::Truth(self.flushed),
-        ];
-        let params: Vec<_> = values.iter().map(Value::param).collect();
-        let rows = step.alone(&step.statements().outbox_pass, &params).await?;
-        let row = rows.first().ok_or_else(no_answer)?;
-        if row.truth(0)? != Some(true) {
-            let message = "nobody ever led this destination";
-            return Err(StoreError::new(StoreErrorKind::Invalid, message).into());
+        let (open, now) = open_pass(step, &self.leader, self.flushed).await?;
+        let open = open.map(Arc::new);
+        if let Some(open) = &open {
+            self.passes.keep(&self.leader, open);
         }
-        let now = Timestamp::from_micros(unsigned(row, 14)?);
-        if row.bigint(1)?.is_none() {
-            return Ok((None, now));
-        }
-        let open = Arc::new(Open::of(row)?);
-        self.passes.keep(&self.leader, &open);
-        Ok((Some(open), now))
+        Ok((open, now))
     }
 
     /// Reads behind a position, in the first of the three parts of the pass that has something there:
@@ -226,11 +213,84 @@ impl Read {
     }
 }
 
+/// Asks what is to be read, and the time. It is committed before anything is read by it.
+pub(super) async fn open_pass(
+    step: Step<'_>,
+    leader: &Leader,
+    flushed: bool,
+) -> Result<(Option<Open>, Timestamp), Fault> {
+    let values = [
+        Value::Text(Some(leader.destination.as_str())),
+        Value::Bigint(Some(signed(leader.epoch.0))),
+        Value::Truth(flushed),
+    ];
+    let params: Vec<_> = values.iter().map(Value::param).collect();
+    let rows = step.alone(&step.statements().outbox_pass, &params).await?;
+    let row = rows.first().ok_or_else(no_answer)?;
+    if row.truth(0)? != Some(true) {
+        let message = "nobody ever led this destination";
+        return Err(StoreError::new(StoreErrorKind::Invalid, message).into());
+    }
+    let now = Timestamp::from_micros(unsigned(row, 14)?);
+    if row.bigint(1)?.is_none() {
+        return Ok((None, now));
+    }
+    Ok((Some(Open::of(row)?), now))
+}
+
 /// Where the columns behind those of an event stand.
 const FOUND: usize = 16;
 const NOW: usize = 17;
 
 impl Open {
+    /// Behind it the pass shows nothing.
+    pub(super) fn end(&self) -> i64 {
+        self.upto.max(self.settled())
+    }
+
+    pub(super) fn settled(&self) -> i64 {
+        signed(self.settled.0)
+    }
+
+    /// What it shows.
+    pub(super) fn shows(&self) -> &str {
+        &self.to
+    }
+
+    /// Whether some of it came with a dump.
+    pub(super) const fn has_moved_in(&self) -> bool {
+        self.old.is_some()
+    }
+
+    /// What bounds it, as the statement takes it that lists its positions.
+    pub(super) fn bounds(&self) -> [Value<'_>; 7] {
+        [
+            Value::Bigint(Some(self.settled())),
+            Value::Bigint(Some(self.from_pos)),
+            Value::Bigint(Some(self.upto)),
+            Value::Bigint(Some(self.base)),
+            Value::Text(Some(&self.from)),
+            Value::Text(Some(&self.to)),
+            Value::Text(Some(self.late.as_deref().unwrap_or("{}"))),
+        ]
+    }
+
+    #[cfg(test)]
+    pub(super) fn of_positions(pass: Pass, settled: i64, upto: i64) -> Self {
+        let none = || Box::from("3:3:");
+        Self {
+            pass,
+            settled: Pos(settled.unsigned_abs()),
+            from_pos: 0,
+            upto,
+            base: 0,
+            from: none(),
+            to: none(),
+            late: None,
+            old: None,
+        }
+    }
+
     fn of(row: &impl Cells) -> Result<Self, Fault> {
         let number = |at| row.bigint(at).map(Option::unwrap_or_default);
         let text = |at| Ok::<Box<str>, Fault>(row.text(at)?.unwrap_or_default().into());

@@ -37,9 +37,13 @@ impl Fixture {
 
     /// Names a schema that is not made yet.
     pub(crate) async fn bare(major: Major) -> Self {
+        Self::of_server(Postgres::shared(major).await)
+    }
+
+    /// Names a schema that is not made yet in another server.
+    pub(crate) fn of_server(server: &'static Postgres) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let server = Postgres::shared(major).await;
         let schema = format!("test_{}_{number}", std::process::id());
         Self { server, url: server.url(), store_url: server.url(), schema }
     }

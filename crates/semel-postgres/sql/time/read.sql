@@ -1,0 +1,2 @@
+-- Tells the time that decides.
+SELECT semel.now_us();

@@ -1,0 +1,428 @@
+//! The order of one pass, as a slot tells it and the table bears out.
+
+use std::{collections::HashSet, fmt, sync::Arc};
+
+use semel::{
+    StoreError, StoreErrorKind, Timestamp,
+    outbox::{Leader, Placed, Pos, Settle, Window, store::Pass},
+};
+
+use super::{
+    super::{
+        no_answer,
+        read::{Open, open_pass},
+        row,
+    },
+    SlotOutbox,
+    pgoutput::{self, Change, Column},
+};
+use crate::{
+    error::{Fault, damaged, invalid},
+    link::{Step, Work},
+    names::numbers,
+    value::{Cells, Value},
+};
+
+/// The events of a pass in the order in which they leave. To a relay the first has the position 1.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) leader: Leader,
+    pub(super) pass: Pass,
+    /// Where each lies in the table.
+    positions: Vec<i64>,
+    /// Of each and all behind it, the smallest position.
+    smallest: Vec<i64>,
+    /// Behind it the pass shows nothing.
+    end: i64,
+    settled: i64,
+    /// How many the slot did not tell of, though it was there when they committed.
+    pub(super) missed: u64,
+    /// Where the slot may be advanced to when the pass has ended.
+    pub(super) confirm: Option<Lsn>,
+}
+
+impl Order {
+    fn new(leader: Leader, open: &Open, positions: Vec<i64>) -> Self {
+        let mut smallest = positions.clone();
+        for at in (1..smallest.len()).rev() {
+            smallest[at - 1] = smallest[at - 1].min(smallest[at]);
+        }
+        let (pass, end, settled) = (open.pass, open.end(), open.settled());
+        Self { leader, pass, positions, smallest, end, settled, missed: 0, confirm: None }
+    }
+
+    /// Puts in positions of the table for those of the order.
+    pub(super) fn place(&self, settle: &mut Settle) -> Result<(), StoreError> {
+        for park in &mut settle.park {
+            park.placed.pos = self.at(park.placed.pos)?;
+        }
+        let Some((pass, upto)) = settle.upto else { return Ok(()) };
+        let place = |pos: i64| Pos(u64::try_from(pos).unwrap_or_default());
+        let done = usize::try_from(upto.0).unwrap_or(usize::MAX);
+        settle.upto = if settle.ends {
+            Some((pass, place(self.end)))
+        } else {
+            // Only what lies before everything that is still to be sent.
+            let upto = self.smallest.get(done).map_or(self.settled, |smallest| smallest - 1);
+            (upto > self.settled).then(|| (pass, place(upto)))
+        };
+        Ok(())
+    }
+
+    fn at(&self, pos: Pos) -> Result<Pos, StoreError> {
+        let nth = usize::try_from(pos.0).ok().and_then(|nth| nth.checked_sub(1));
+        let position = nth.and_then(|nth| self.positions.get(nth));
+        let position = position.and_then(|position| u64::try_from(*position).ok());
+        position.map(Pos).ok_or_else(|| invalid("a settlement parks what the pass does not have"))
+    }
+}
+
+/// A place in the server's log.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Lsn(u64);
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:X}/{:X}", self.0 >> 32, self.0 & 0xffff_ffff)
+    }
+}
+
+/// What a destination reads by.
+#[derive(Clone)]
+pub(super) struct Names {
+    pub(super) slot: String,
+    pub(super) publication: String,
+}
+
+impl Names {
+    fn values(&self) -> [Value<'_>; 2] {
+        [Value::Text(Some(&self.slot)), Value::Text(Some(&self.publication))]
+    }
+}
+
+/// Asks for a pass and its order.
+pub(super) struct Load {
+    pub(super) leader: Leader,
+    pub(super) names: Names,
+    pub(super) flushed: bool,
+}
+
+pub(super) enum Loaded {
+    Nothing(Timestamp),
+    Ordered {
+        order: Arc<Order>,
+        now: Timestamp,
+    },
+    /// The pass has the order of positions.
+    Unordered,
+}
+
+impl Work for Load {
+    type Done = Loaded;
+
+    async fn run(&self, step: Step<'_>) -> Result<Loaded, Fault> {
+        let (open, now) = open_pass(step, &self.leader, self.flushed).await?;
+        let Some(open) = open else { return Ok(Loaded::Nothing(now)) };
+        let there = find(step, &self.names).await?.slot == Some(true);
+        if !there || open.has_moved_in() {
+            return Ok(Loaded::Unordered);
+        }
+        let (lsn, members) = members(step, &open).await?;
+        if members.len() > SlotOutbox::ORDERED_MAX {
+            return Ok(Loaded::Unordered);
+        }
+        let told = told(step, &self.names, &lsn).await?;
+        let mut order = self.sort(&open, &members, &told);
+        order.confirm = confirmable(step, &open, &order, &told).await?;
+        Ok(Loaded::Ordered { order: Arc::new(order), now })
+    }
+}
+
+impl Load {
+    /// Puts what the slot told in its order, behind what it did not tell of.
+    fn sort(&self, open: &Open, members: &HashSet<i64>, told: &[Told]) -> Order {
+        let all = told.iter().flat_map(|told| &told.positions);
+        let in_order: Vec<i64> = all.copied().filter(|pos| members.contains(pos)).collect();
+        let known: HashSet<i64> = in_order.iter().copied().collect();
+        let mut positions: Vec<i64> = members.difference(&known).copied().collect();
+        positions.sort_unstable();
+        let untold = positions.len();
+        positions.extend(in_order);
+        let mut order = Order::new(self.leader.clone(), open, positions);
+        order.missed = u64::try_from(untold).unwrap_or(u64::MAX);
+        order
+    }
+}
+
+/// A transaction, as the slot told it.
+struct Told {
+    positions: Vec<i64>,
+    /// Where what follows it begins.
+    end: Lsn,
+}
+
+/// Reads which events a pass has, at most one more than can be ordered, and how far the log is by now.
+async fn members(step: Step<'_>, open: &Open) -> Result<(Box<str>, HashSet<i64>), Fault> {
+    let limit = i64::try_from(SlotOutbox::ORDERED_MAX).unwrap_or(i64::MAX).saturating_add(1);
+    let mut values = open.bounds().to_vec();
+    values.push(Value::Bigint(Some(limit)));
+    let params: Vec<_> = values.iter().map(Value::param).collect();
+    let rows = step.rows(&step.statements().outbox_members, &params).await?;
+    let lsn = rows.first().ok_or_else(no_answer)?.text(0)?.unwrap_or_default().into();
+    let positions: Result<Vec<_>, _> = rows.iter().map(|row| row.bigint(1)).collect();
+    Ok((lsn, positions?.into_iter().flatten().collect()))
+}
+
+/// Reads what the slot has up to a place in the log.
+async fn told(step: Step<'_>, names: &Names, lsn: &str) -> Result<Vec<Told>, Fault> {
+    let [slot, publication] = names.values();
+    let values = [slot, Value::Text(Some(lsn)), publication];
+    let params: Vec<_> = values.iter().map(Value::param).collect();
+    let rows = step.rows(&step.statements().slot_peek, &params).await?;
+    let mut reader = Reader::default();
+    for row in &rows {
+        reader.read(row.bytes(0)?.unwrap_or_default())?;
+    }
+    Ok(reader.told)
+}
+
+/// Reads messages of a slot one by one.
+#[derive(Default)]
+struct Reader {
+    told: Vec<Told>,
+    positions: Vec<i64>,
+    /// The table, and where its position stands.
+    table: Option<(u32, usize)>,
+}
+
+impl Reader {
+    fn read(&mut self, message: &[u8]) -> Result<(), Fault> {
+        let unreadable = |error| {
+            let message = "the replication slot told something that this version cannot read";
+            Fault::from(StoreError::new(StoreErrorKind::Version, message).with_source(error))
+        };
+        match pgoutput::read(message).map_err(unreadable)? {
+            Change::Begin => self.positions.clear(),
+            Change::Commit { end_lsn } => {
+                let positions = std::mem::take(&mut self.positions);
+                self.told.push(Told { positions, end: Lsn(end_lsn) });
+            }
+            Change::Relation(relation) if relation.name == "outbox" => {
+                let at = relation.columns.iter().position(|column| *column == "pos");
+                self.table = at.map(|at| (relation.id, at));
+            }
+            Change::Insert { relation, columns } => {
+                let (_, at) = self.table.filter(|(id, _)| *id == relation).unwrap_or_default();
+                let Some(Column::Text(text)) = columns.get(at) else { return Ok(()) };
+                let position = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+                let none = || damaged("the replication slot told a position that is no number");
+                self.positions.push(position.ok_or_else(none)?);
+            }
+            Change::Relation(_) | Change::Other => {}
+        }
+        Ok(())
+    }
+}
+
+/// Finds the end of the last transaction before which all is in this pass or was in one before.
+async fn confirmable(
+    step: Step<'_>,
+    open: &Open,
+    order: &Order,
+    told: &[Told],
+) -> Result<Option<Lsn>, Fault> {
+    let mine: HashSet<i64> = order.positions.iter().copied().collect();
+    let all = told.iter().flat_map(|told| &told.positions);
+    let others: Vec<i64> = all.copied().filter(|pos| !mine.contains(pos)).collect();
+    let mut later = HashSet::new();
+    if !others.is_empty() {
+        let shows = Value::Text(Some(open.shows()));
+        let params = [numbers(&others), shows.param()];
+        for row in step.rows(&step.statements().outbox_later, &params).await? {
+            later.extend(row.bigint(0)?);
+        }
+    }
+    let is_over = |told: &&Told| !told.positions.iter().any(|pos| later.contains(pos));
+    Ok(told.iter().take_while(is_over).last().map(|told| told.end))
+}
+
+/// Reads a window of an order.
+pub(super) struct Chosen {
+    pub(super) order: Arc<Order>,
+    pub(super) behind: Pos,
+    pub(super) limit: usize,
+    pub(super) bytes_max: usize,
+    pub(super) now: Option<Timestamp>,
+}
+
+impl Work for Chosen {
+    type Done = Window;
+
+    async fn run(&self, step: Step<'_>) -> Result<Window, Fault> {
+        let Self { order, behind, limit, bytes_max, .. } = self;
+        let first = usize::try_from(behind.0).unwrap_or(usize::MAX).min(order.positions.len());
+        let last = first.saturating_add(*limit).min(order.positions.len());
+        let wanted = order.positions[first..last].to_vec();
+        let bytes = Value::Bigint(Some(i64::try_from(*bytes_max).unwrap_or(i64::MAX)));
+        let params = [numbers(&wanted), bytes.param()];
+        let rows = step.rows(&step.statements().outbox_chosen, &params).await?;
+        let mut events = Vec::with_capacity(rows.len());
+        for (nth, row) in (behind.0 + 1..).zip(&rows) {
+            let placed = row::placed(row)?;
+            let is_wanted = wanted.get(events.len()).copied() == Some(row::pos(placed.pos));
+            if !is_wanted {
+                return Err(damaged("an event of an open pass is missing; restore a backup").into());
+            }
+            events.push(Placed { pos: Pos(nth), ..placed });
+        }
+        if events.is_empty() && !wanted.is_empty() {
+            return Err(damaged("an event of an open pass is missing; restore a backup").into());
+        }
+        let upto = Pos(behind.0 + u64::try_from(events.len()).unwrap_or_default());
+        let ends = first + events.len() == order.positions.len();
+        let now = match self.now {
+            Some(now) => now,
+            None => time(step).await?,
+        };
+        Ok(Window { pass: Some(order.pass), events, upto, ends, now })
+    }
+}
+
+async fn time(step: Step<'_>) -> Result<Timestamp, Fault> {
+    let rows = step.rows(&step.statements().time_read, &[]).await?;
+    let row = rows.first().ok_or_else(no_answer)?;
+    Ok(Timestamp::from_micros(super::super::unsigned(row, 0)?))
+}
+
+/// Looks for a slot.
+pub(super) struct Find {
+    pub(super) names: Names,
+}
+
+/// What is there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) publication: bool,
+    /// Whether it can be read; `None` if there is none.
+    pub(super) slot: Option<bool>,
+    /// Whether the server writes what a slot needs.
+    pub(super) logical: bool,
+}
+
+impl Work for Find {
+    type Done = Found;
+
+    async fn run(&self, step: Step<'_>) -> Result<Found, Fault> {
+        find(step, &self.names).await
+    }
+}
+
+async fn find(step: Step<'_>, names: &Names) -> Result<Found, Fault> {
+    let values = names.values();
+    let params: Vec<_> = values.iter().map(Value::param).collect();
+    let rows = step.rows(&step.statements().slot_find, &params).await?;
+    let row = rows.first().ok_or_else(no_answer)?;
+    let publication = row.truth(0)? == Some(true);
+    Ok(Found { publication, slot: row.truth(1)?, logical: row.truth(2)? == Some(true) })
+}
+
+/// Makes what is missing of a slot and its publication; a slot that was lost is made anew.
+pub(super) struct Create {
+    pub(super) names: Names,
+    pub(super) found: Found,
+}
+
+impl Work for Create {
+    type Done = ();
+
+    async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
+        let [slot, publication] = self.names.values();
+        if !self.found.publication {
+            step.rows(&step.statements().slot_publish, &[publication.param()]).await?;
+        }
+        if self.found.slot == Some(false) {
+            step.rows(&step.statements().slot_drop, &[slot.param()]).await?;
+        }
+        if self.found.slot != Some(true) {
+            step.rows(&step.statements().slot_create, &[slot.param()]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Drops a slot.
+pub(super) struct Drop {
+    pub(super) slot: String,
+}
+
+impl Work for Drop {
+    type Done = ();
+
+    async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
+        let slot = Value::Text(Some(&self.slot));
+        step.rows(&step.statements().slot_drop, &[slot.param()]).await.map(drop)
+    }
+}
+
+/// Confirms what a slot has.
+pub(super) struct Advance {
+    pub(super) slot: String,
+    pub(super) upto: Lsn,
+}
+
+impl Work for Advance {
+    type Done = ();
+
+    async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
+        let upto = self.upto.to_string();
+        let values = [&*self.slot, &upto].map(|text| Value::Text(Some(text)));
+        let params: Vec<_> = values.iter().map(Value::param).collect();
+        step.rows(&step.statements().slot_advance, &params).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel::outbox::{Destination, Epoch};
+
+    use super::*;
+
+    fn order(positions: &[i64], settled: i64) -> Order {
+        let destination = Destination::new("a").unwrap();
+        let leader = Leader { destination, epoch: Epoch(1), generation: 1 };
+        let open = Open::of_positions(Pass(3), settled, 20);
+        Order::new(leader, &open, positions.to_vec())
+    }
+
+    fn settle(upto: u64, ends: bool) -> Settle {
+        Settle {
+            destination: Destination::new("a").unwrap(),
+            epoch: Epoch(1),
+            upto: Some((Pass(3), Pos(upto))),
+            ends,
+            park: Vec::new(),
+            unpark: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_what_lies_before_all_that_is_still_to_be_sent_is_settled() {
+        let order = order(&[12, 11, 15, 13, 14], 10);
+        let placed = |upto, ends| {
+            let mut settle = settle(upto, ends);
+            order.place(&mut settle).unwrap();
+            settle.upto
+        };
+        assert_eq!(placed(1, false), None);
+        assert_eq!(placed(2, false), Some((Pass(3), Pos(12))));
+        assert_eq!(placed(3, false), Some((Pass(3), Pos(12))));
+        assert_eq!(placed(4, false), Some((Pass(3), Pos(13))));
+        assert_eq!(placed(5, true), Some((Pass(3), Pos(20))));
+    }
+
+    #[test]
+    fn a_place_in_the_log_is_written_as_the_server_does() {
+        assert_eq!(Lsn(0x0001_6b37_48aa_0042).to_string(), "16B37/48AA0042");
+        assert_eq!(Lsn(0x10).to_string(), "0/10");
+    }
+}

@@ -104,8 +104,26 @@ BEGIN
         GET DIAGNOSTICS copied = ROW_COUNT;
     END IF;
     switched_at := pg_current_wal_insert_lsn();
+    -- Kept where it ends with the import.
+    EXECUTE format('COMMENT ON TRIGGER semel_import ON %s IS %L', source, switched_at);
     RETURN NEXT;
 END
+$$;
+
+-- Tells since which place in the log `source` is taken over (NULL: it is not), and whether a replication
+-- slot has confirmed that place, so that whoever reads the slot is not needed any more (NULL: there is no
+-- such slot, or none was named).
+CREATE FUNCTION semel.import_state(source regclass, slot text DEFAULT NULL)
+RETURNS TABLE (switched_at pg_lsn, is_confirmed boolean)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT i.at, (SELECT s.confirmed_flush_lsn >= i.at FROM pg_replication_slots AS s WHERE s.slot_name = slot)
+    FROM (SELECT) AS one
+    LEFT JOIN (
+        SELECT obj_description(t.oid, 'pg_trigger')::pg_lsn AS at
+        FROM pg_trigger AS t WHERE t.tgrelid = source AND t.tgname = 'semel_import'
+    ) AS i ON true
 $$;
 
 -- Rows of `source` are no longer events. Says whether they were.
@@ -144,5 +162,6 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION
-    semel.import_columns, semel.import_outbox, semel.end_import, semel.publish_positions
+    semel.import_columns, semel.import_outbox, semel.import_state, semel.end_import,
+    semel.publish_positions
 FROM PUBLIC;

@@ -223,6 +223,13 @@ impl PostgresBuilder {
         roles::grant(&opened.connection.client, &opened.schema).await
     }
 
+    /// Connects once, to a schema of this version.
+    pub(crate) async fn alone(&self) -> Result<(Connection, Arc<Statements>), StoreError> {
+        let opened = self.connected().await?;
+        opened.admitted().await?;
+        Ok((opened.connection, opened.statements))
+    }
+
     async fn connected(&self) -> Result<Opened, StoreError> {
         let schema = Schema::new(&self.schema)?;
         let statements = Arc::new(Statements::new(&schema));

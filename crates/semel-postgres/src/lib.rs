@@ -50,7 +50,11 @@ use semel::{StoreError, engine::waiter::Waiters};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-pub use self::{builder::PostgresBuilder, outbox::SlotOutbox, prepared::PreparedTransaction};
+pub use self::{
+    builder::PostgresBuilder,
+    outbox::{ImportOutbox, ImportState, Imported, SlotOutbox},
+    prepared::PreparedTransaction,
+};
 use self::{
     error::ended,
     lane::Lane,

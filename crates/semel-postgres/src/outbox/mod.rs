@@ -2,6 +2,7 @@
 //! function for it; `docs/internals/postgres.md` says why they are as they are.
 
 mod append;
+mod import;
 mod inspect;
 mod read;
 mod retain;
@@ -20,8 +21,11 @@ use semel::{
     },
 };
 
-pub use self::slot::SlotOutbox;
 pub(crate) use self::{append::Append, read::Passes};
+pub use self::{
+    import::{ImportOutbox, ImportState, Imported},
+    slot::SlotOutbox,
+};
 use crate::{
     PostgresStore,
     error::{Fault, damaged, ended, invalid},

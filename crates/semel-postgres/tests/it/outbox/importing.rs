@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use semel::outbox::{Destination, EventId, Lead, Led, OutboxStore, Start};
+use semel_postgres::{ImportOutbox, PostgresStore};
 use semel_testkit::servers::{Debezium, Major, Routed};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
@@ -214,4 +215,34 @@ async fn a_row_past_the_bounds_fails_no_producer() {
     insert(&client, &table, &"x".repeat(300)).await;
     insert(&client, &table, "fine").await;
     assert_eq!(aggregates(&fixture).await.last().unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn a_take_over_is_told_of_and_refused_in_one_sentence() {
+    let fixture = logical().await;
+    let client = fixture.connect().await;
+    let table = plain(&fixture, &client).await;
+    let slot = format!("{}_told", fixture.schema);
+    let make = format!("SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')");
+    client.query(&make, &[]).await.unwrap();
+    let builder = fixture.builder();
+    let state = || PostgresStore::outbox_import(&builder, &table, Some(&slot));
+    assert_eq!(state().await.unwrap().switched_at, None);
+    let mut import = ImportOutbox::of(&*table);
+    import.payload_column = "told".into();
+    let error = PostgresStore::import_outbox(&builder, &import).await.unwrap_err();
+    assert!(error.to_string().contains("has no column told for the payload"), "{error}");
+    import.payload_column = "payload".into();
+    let imported = PostgresStore::import_outbox(&builder, &import).await.unwrap();
+    assert_eq!(state().await.unwrap().switched_at, Some(imported.switched_at));
+    assert_eq!(state().await.unwrap().is_confirmed, Some(false));
+    insert(&client, &table, "more").await;
+    let advance = format!("SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())");
+    client.query(&advance, &[]).await.unwrap();
+    assert_eq!(state().await.unwrap().is_confirmed, Some(true));
+    assert!(PostgresStore::end_outbox_import(&builder, &table).await.unwrap());
+    assert!(!PostgresStore::end_outbox_import(&builder, &table).await.unwrap());
+    let missing = ImportOutbox::of("nowhere.outboxevent");
+    let error = PostgresStore::import_outbox(&builder, &missing).await.unwrap_err();
+    assert_eq!(error.code(), "store-invalid");
 }

@@ -1,0 +1,3 @@
+-- Tells how far a take-over is.
+-- $1 the table, $2 the replication slot of whoever read it before (NULL: none)
+SELECT i.switched_at::text, i.is_confirmed FROM semel.import_state($1::text::regclass, $2) AS i;

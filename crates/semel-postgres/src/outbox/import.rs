@@ -1,0 +1,166 @@
+//! Takes over a table of another outbox, such as one that Debezium reads, and gives it back. Done once, by
+//! the owner of the schema and of the table, on a connection of its own.
+
+use semel::StoreError;
+use tokio_postgres::Row;
+
+use super::no_answer;
+use crate::{
+    PostgresBuilder, PostgresStore,
+    error::{Fault, invalid},
+    value::{Cells, Value},
+};
+
+/// A table of another outbox, and what its columns are called.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct ImportOutbox {
+    /// The table, as SQL names it, such as `public.outboxevent`.
+    pub table: Box<str>,
+    /// Whether what is in it already becomes events too, before all that comes.
+    pub existing: bool,
+    /// The column by which that is ordered.
+    pub order_by: Option<Box<str>>,
+    /// The column of ids; one that is no UUID becomes the UUID of its digest.
+    pub id_column: Box<str>,
+    /// The column of the types of aggregates.
+    pub aggregatetype_column: Box<str>,
+    /// The column of the ids of aggregates.
+    pub aggregateid_column: Box<str>,
+    /// The column of the types of events.
+    pub type_column: Box<str>,
+    /// The column of payloads: bytes, or anything that has a text.
+    pub payload_column: Box<str>,
+    /// The column of headers, in JSON.
+    pub headers_column: Option<Box<str>>,
+}
+
+impl ImportOutbox {
+    /// Names a table whose columns are called as Debezium's documentation does.
+    #[must_use]
+    pub fn of(table: impl Into<Box<str>>) -> Self {
+        Self {
+            table: table.into(),
+            existing: false,
+            order_by: None,
+            id_column: "id".into(),
+            aggregatetype_column: "aggregatetype".into(),
+            aggregateid_column: "aggregateid".into(),
+            type_column: "type".into(),
+            payload_column: "payload".into(),
+            headers_column: None,
+        }
+    }
+}
+
+/// A table that was taken over.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Imported {
+    /// How many rows that were in it became events.
+    pub copied: u64,
+    /// The place in the server's log behind which every row is an event: whoever read the table before
+    /// goes on until it has confirmed that place.
+    pub switched_at: Box<str>,
+}
+
+/// How far a take-over is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ImportState {
+    /// Since which place in the server's log the table is taken over; `None` if it is not.
+    pub switched_at: Option<Box<str>>,
+    /// Whether the replication slot has confirmed that place; `None` if there is no such slot.
+    pub is_confirmed: Option<bool>,
+}
+
+impl PostgresStore {
+    /// Makes every row that is inserted into a table from now on an event too, in the same transaction.
+    /// It waits at most 2 s for transactions that have inserted and are still open.
+    ///
+    /// # Errors
+    ///
+    /// Fails, and changes nothing, if the table or a column of it is missing, it is taken over already,
+    /// a transaction stays open for too long, or the role owns neither table nor schema.
+    pub async fn import_outbox(
+        builder: &PostgresBuilder,
+        import: &ImportOutbox,
+    ) -> Result<Imported, StoreError> {
+        let values = [
+            Value::Text(Some(&import.table)),
+            Value::Truth(import.existing),
+            Value::Text(import.order_by.as_deref()),
+            Value::Text(Some(&import.id_column)),
+            Value::Text(Some(&import.aggregatetype_column)),
+            Value::Text(Some(&import.aggregateid_column)),
+            Value::Text(Some(&import.type_column)),
+            Value::Text(Some(&import.payload_column)),
+            Value::Text(import.headers_column.as_deref()),
+        ];
+        let row = one(builder, |statements| &statements.import_begin, &values).await?;
+        let copied = row.bigint(0)?.and_then(|copied| u64::try_from(copied).ok());
+        let switched_at = row.text(1)?.map(Into::into);
+        let (copied, switched_at) = copied.zip(switched_at).ok_or_else(no_answer)?;
+        Ok(Imported { copied, switched_at })
+    }
+
+    /// Says how far the take-over of a table is, seen from the replication slot of whoever read it
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such table, or the server cannot be asked.
+    pub async fn outbox_import(
+        builder: &PostgresBuilder,
+        table: &str,
+        slot: Option<&str>,
+    ) -> Result<ImportState, StoreError> {
+        let values = [Value::Text(Some(table)), Value::Text(slot)];
+        let row = one(builder, |statements| &statements.import_state, &values).await?;
+        Ok(ImportState { switched_at: row.text(0)?.map(Into::into), is_confirmed: row.truth(1)? })
+    }
+
+    /// Ends the take-over of a table, and says whether there was one: its rows are no longer events.
+    ///
+    /// # Errors
+    ///
+    /// Fails, and changes nothing, if there is no such table, a transaction stays open for too long, or
+    /// the role owns neither table nor schema.
+    pub async fn end_outbox_import(
+        builder: &PostgresBuilder,
+        table: &str,
+    ) -> Result<bool, StoreError> {
+        let values = [Value::Text(Some(table))];
+        let row = one(builder, |statements| &statements.import_end, &values).await?;
+        Ok(row.truth(0)? == Some(true))
+    }
+}
+
+/// Asks one statement on a connection of its own.
+async fn one(
+    builder: &PostgresBuilder,
+    statement: impl Fn(&crate::queries::Statements) -> &str,
+    values: &[Value<'_>],
+) -> Result<Row, StoreError> {
+    let (client, statements) = builder.alone().await?;
+    let params: Vec<_> = values.iter().map(Value::param).collect();
+    let asked = client.client.query_typed(statement(&statements), &params).await;
+    let rows = asked.map_err(|error| said(error.into()))?;
+    rows.into_iter().next().ok_or_else(|| no_answer().into())
+}
+
+/// Says in the server's own words what an operator can do something about.
+fn said(fault: Fault) -> StoreError {
+    let of_operator = ["42P01", "3F000", "42703", "42501", "42P17", "22P02", "55P03", "SM007"];
+    let Fault::Postgres(error) = &fault else { return fault.into() };
+    match error.as_db_error() {
+        Some(db) if db.code().code() == "55P03" => invalid(
+            "a transaction that has inserted into the table stays open; nothing was changed: end it, \
+             or ask again",
+        ),
+        Some(db) if of_operator.contains(&db.code().code()) => {
+            let hint = db.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+            let message = db.message().trim_start_matches("semel: ");
+            StoreError::new(semel::StoreErrorKind::Invalid, format!("{message}{hint}"))
+        }
+        _ => fault.into(),
+    }
+}

@@ -18,6 +18,7 @@ mod fingerprints;
 mod keys;
 mod passing;
 mod progress;
+mod publisher_promises;
 mod publishing;
 mod races;
 mod replays;

@@ -87,7 +87,7 @@ impl Served {
         let pay = operation("pay").on(http::Method::POST, "/pay");
         settings.operations.push(Protected { operation: pay, upstream: None });
         let opened = stores::open(&StoreSettings::from(StoreUrl::Memory)).await.expect("memory");
-        let gateway = Gateway::with_store(&settings, opened).expect("settings");
+        let gateway = Gateway::with_store(&settings, opened).await.expect("settings");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let shutdown = Shutdown::new();

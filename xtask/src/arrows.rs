@@ -24,7 +24,10 @@ const EDGES: &[(&str, May)] = &[
     ("semel-drill", May::Only(&["semel", "semel-gateway", "semel-http", "semel-testkit"])),
     ("semel-examples", May::Anything),
     ("semel-fuzz", May::Anything),
-    ("semel-gateway", May::Only(&["semel", "semel-http", "semel-postgres", "semel-sqlite"])),
+    (
+        "semel-gateway",
+        May::Only(&["semel", "semel-http", "semel-kafka", "semel-postgres", "semel-sqlite"]),
+    ),
     ("semel-http", May::Only(&["semel"])),
     ("semel-kafka", May::Only(&["semel"])),
     ("semel-postgres", May::Only(&["semel"])),

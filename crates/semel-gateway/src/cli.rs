@@ -7,6 +7,7 @@ mod log;
 mod migrate;
 mod records;
 mod reference;
+mod relay;
 mod serve;
 mod store;
 mod table;
@@ -34,6 +35,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Serve),
+    Relay(relay::RelayArgs),
     Check(check::Check),
     Demo(demo::Demo),
     Records(Box<records::RecordsArgs>),
@@ -64,7 +66,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         eprintln!("semel: this is a fault of the program itself, please report it: {panic}");
     }));
     let cli = Cli::parse_from(arguments);
-    let log = if matches!(cli.command, Command::Serve(_)) { "info" } else { "warn" };
+    let log =
+        if matches!(cli.command, Command::Relay(_) | Command::Serve(_)) { "info" } else { "warn" };
     match cli.log.init(log).and_then(|()| cli.command.run()) {
         Ok(exit) => exit.into(),
         Err(Failure { exit, message }) => {
@@ -81,6 +84,7 @@ impl Command {
             Self::Demo(demo) => on_all_cores(demo.run()),
             Self::Migrate(migrate) => on_one_core(migrate.run()),
             Self::Records(records) => on_one_core(records.run()),
+            Self::Relay(relay) => on_all_cores(relay.run()),
             Self::Reference(reference) => reference.run(),
             Self::Serve(serve) => on_all_cores(serve.run()),
         }

@@ -6,6 +6,7 @@
 //! declarations.
 
 mod check;
+mod destination;
 mod operation;
 mod problem;
 mod read;
@@ -29,8 +30,8 @@ use std::{
 use http::HeaderName;
 use toml::{Spanned, de::DeValue};
 
-pub(crate) use self::schema::Word;
 pub use self::{
+    destination::{DestinationConfig, DestinationKind, HookUrl, NativeSettings, RelayConfig},
     operation::{Horizons, OldPlan, OperationConfig},
     problem::{Problem, ProblemKind, Problems, line_and_column, nearest},
     reference::{default_file, reference_page},
@@ -44,6 +45,7 @@ use self::{
     read::{Reading, Table, refuse},
     schema::{Kind, Section, Value, section, settings, words},
 };
+pub(crate) use self::{schema::Word, span::span};
 
 settings! {
     /// The whole file.
@@ -82,6 +84,10 @@ settings! {
         upstream: Vec<UpstreamConfig>,
         /// The protected operations. Everything else passes through.
         operation: Vec<OperationConfig>,
+        /// How the events of the outbox are relayed. Only with destinations.
+        relay: Option<RelayConfig>,
+        /// Where the events of the outbox go. A file with destinations and without tenant, upstreams and operations is one for `semel relay` alone.
+        destination: Vec<DestinationConfig>,
     }
 }
 
@@ -288,6 +294,16 @@ impl Config {
                 Err(Problems { file: file.into(), problems })
             }
         }
+    }
+
+    /// Says whether it is for a relay alone: it says where events go, and nothing of requests.
+    #[must_use]
+    pub const fn is_for_a_relay_alone(&self) -> bool {
+        !self.destination.is_empty()
+            && self.tenant.is_none()
+            && self.replay_auth.is_none()
+            && self.upstream.is_empty()
+            && self.operation.is_empty()
     }
 
     /// Returns the upstream of that name.

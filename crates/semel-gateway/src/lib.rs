@@ -17,6 +17,7 @@ mod listener;
 mod problem;
 mod proxy;
 pub mod records;
+pub mod relay;
 mod serve;
 pub mod settings;
 mod shutdown;

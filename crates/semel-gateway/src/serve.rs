@@ -4,6 +4,7 @@ use std::{collections::HashMap, fmt, io, sync::Arc, time::Duration};
 
 use semel::{
     Clock, Engine, StoreError, SystemClock,
+    outbox::relay::Relay,
     store::capability::{Inspect, SweepBudget},
 };
 use semel_http::{BuildError, Operations, RouteError, SemelLayer};
@@ -19,6 +20,7 @@ use crate::{
     entry::Entry,
     listener::Listener,
     proxy::{Proxy, Routes, Tunnels, Upstream, UpstreamError},
+    relay::{self, RelayingError},
     settings::{ListenerLimits, Settings, UpstreamSettings},
     shutdown::Shutdown,
     stores::{self, Opened},
@@ -58,6 +60,9 @@ pub enum ServeError {
     /// The operations cannot be used together.
     #[error("the operations cannot be used")]
     Operations(#[from] RouteError),
+    /// Events cannot be relayed.
+    #[error(transparent)]
+    Relaying(RelayingError),
     /// The store cannot be opened.
     #[error("the store {url} cannot be opened")]
     Store {
@@ -98,6 +103,7 @@ pub struct Gateway {
     service: Entry<semel_http::SemelService<Proxy>>,
     upstreams: Vec<Arc<Upstream>>,
     tunnels: Tunnels,
+    relay: Option<Relay>,
     tls: Option<Arc<rustls::ServerConfig>>,
     limits: ListenerLimits,
     ready_wait: Duration,
@@ -140,7 +146,7 @@ impl Gateway {
         let opened = stores::open(&settings.store).await;
         let opened =
             opened.map_err(|error| ServeError::Store { url: settings.store.url.clone(), error })?;
-        Self::with_store(settings, opened)
+        Self::with_store(settings, opened).await
     }
 
     /// Puts the gateway together on a store that is open already, whatever the settings say of one.
@@ -152,10 +158,11 @@ impl Gateway {
     /// # Panics
     ///
     /// Panics outside of a tokio runtime.
-    pub fn with_store(settings: &Settings, opened: Opened) -> Result<Self, ServeError> {
+    pub async fn with_store(settings: &Settings, opened: Opened) -> Result<Self, ServeError> {
         let tls = settings.tls.as_ref().map(tls::server).transpose()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let inspect = Arc::clone(&opened.inspect);
+        let outbox = opened.outbox.clone();
         let engine = engine(opened, settings, &clock);
         let tunnels = Tunnels::default();
         let mut upstreams = upstreams(&settings.upstreams, &clock)?;
@@ -173,12 +180,17 @@ impl Gateway {
             None => layer.replay_auth_none(),
         };
         let layer = layer.build()?;
+        let relay = match &settings.relay {
+            Some(relay) => Some(relay::start(relay, outbox, &clock).await?),
+            None => None,
+        };
         let proxy = Proxy::new(routes, settings.forwarded, tunnels.clone());
         Ok(Self {
             service: Entry { inner: layer.layer(proxy), head_max: settings.limits.head_max },
             engine,
             layer,
             inspect,
+            relay,
             upstreams,
             tunnels,
             tls,
@@ -210,15 +222,18 @@ impl Gateway {
         self.prune_with(&background, &over);
         if let Some(tcp) = admin {
             let admin = Admin::new(admin::Shared {
-                engine: self.engine.clone(),
-                layer: self.layer.clone(),
-                inspect: Arc::clone(&self.inspect),
-                upstreams: self.upstreams.clone(),
-                connections: connections.clone(),
+                gateway: Some(admin::Serving {
+                    engine: self.engine.clone(),
+                    layer: self.layer.clone(),
+                    inspect: Arc::clone(&self.inspect),
+                    upstreams: self.upstreams.clone(),
+                    connections: connections.clone(),
+                    counted: Default::default(),
+                }),
+                relay: self.relay.clone(),
                 closing: shutdown.gentle().clone(),
                 ready_wait: self.ready_wait,
                 clock: Arc::clone(&self.clock),
-                counted: Default::default(),
             });
             background.spawn(admin.serve(tcp, over.clone()));
         }
@@ -231,12 +246,15 @@ impl Gateway {
             killed: killed.clone(),
         };
         listener.serve(self.service.clone()).await;
-        let ended = tokio::select! {
-            ended = self.end(&connections) => ended,
-            () = shutdown.now().cancelled() => Ended::CutShort,
+        let served = async {
+            tokio::select! {
+                ended = self.end(&connections) => ended,
+                () = shutdown.now().cancelled() => Ended::CutShort,
+            }
         };
+        let (served, relayed) = tokio::join!(served, self.end_relay(&shutdown));
         killed.cancel();
-        ended
+        if relayed == Ended::Clean { served } else { Ended::CutShort }
     }
 
     /// Lets what runs finish within the bound.
@@ -259,6 +277,13 @@ impl Gateway {
         }
         let (closed, finished) = tokio::join!(closed, timeout(left(), finished));
         if closed && finished.is_ok() { Ended::Clean } else { Ended::CutShort }
+    }
+
+    async fn end_relay(&self, shutdown: &Shutdown) -> Ended {
+        match &self.relay {
+            Some(relay) => relay::end(relay, self.shutdown_wait, shutdown).await,
+            None => Ended::Clean,
+        }
     }
 
     fn prune_with(&self, background: &TaskTracker, over: &CancellationToken) {

@@ -4,7 +4,8 @@
 
 use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use http::{HeaderName, Uri};
+use http::{HeaderName, HeaderValue, Uri};
+use semel::outbox::{Destination, Start, relay::RelayPolicy};
 use semel_http::TenantSource;
 
 use crate::config::{Secret, StoreUrl};
@@ -41,6 +42,8 @@ pub struct Settings {
     pub sweep_records: u32,
     /// How long a shutdown waits for what runs.
     pub shutdown_wait: Duration,
+    /// How the events of the store's outbox are relayed by the same process, if they are.
+    pub relay: Option<RelaySettings>,
 }
 
 impl Settings {
@@ -62,6 +65,7 @@ impl Settings {
             sweep_every: Duration::from_secs(60),
             sweep_records: 500,
             shutdown_wait: Duration::from_secs(30),
+            relay: None,
         }
     }
 }
@@ -291,5 +295,80 @@ impl AdminSettings {
     #[must_use]
     pub const fn new(address: SocketAddr) -> Self {
         Self { address, ready_wait: Duration::from_secs(2) }
+    }
+}
+
+/// How events are relayed.
+#[derive(Clone, Debug)]
+pub struct RelaySettings {
+    /// Where they go.
+    pub destinations: Vec<DestinationSettings>,
+    /// Within which bounds.
+    pub policy: RelayPolicy,
+}
+
+/// Somewhere events go.
+#[derive(Clone, Debug)]
+pub struct DestinationSettings {
+    /// Its name: the store keeps its cursor under it.
+    pub name: Destination,
+    /// How events are sent there.
+    pub sink: Sink,
+    /// The types of aggregates whose events go there; all if there are none.
+    pub types: Vec<String>,
+    /// Where it begins if nobody ever led it.
+    pub start: Start,
+    /// How long one send may take.
+    pub publish_wait: Duration,
+}
+
+/// How events are sent.
+#[derive(Clone, Debug)]
+pub enum Sink {
+    /// As requests.
+    Http(HttpSink),
+    /// To Kafka.
+    Kafka(KafkaSink),
+}
+
+/// How events are sent as requests.
+#[derive(Clone)]
+pub struct HttpSink {
+    /// Where. Its path and query may hold a secret.
+    pub url: Uri,
+    /// What `Authorization` says.
+    pub authorization: Option<Secret>,
+    /// The media type of payloads whose event says none.
+    pub content_type: HeaderValue,
+    /// The certificates trusted for `https`; without it, Mozilla's roots.
+    pub ca_file: Option<PathBuf>,
+    /// How many requests may be on their way at once.
+    pub connections_max: usize,
+    /// How long finding the address, connecting and the TLS handshake may take together.
+    pub connect_wait: Duration,
+}
+
+impl fmt::Debug for HttpSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpSink").field("host", &self.url.host()).finish_non_exhaustive()
+    }
+}
+
+/// How events are sent to Kafka.
+#[derive(Clone, Eq, PartialEq)]
+pub struct KafkaSink {
+    /// The brokers that are asked first.
+    pub brokers: Vec<String>,
+    /// The topic; `${aggregatetype}` stands for the type of the aggregate.
+    pub topic: String,
+    /// Settings of librdkafka, some of which are secrets.
+    pub settings: Vec<(String, String)>,
+}
+
+impl fmt::Debug for KafkaSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { brokers, topic, .. } = self;
+        let mut debug = f.debug_struct("KafkaSink");
+        debug.field("brokers", brokers).field("topic", topic).finish_non_exhaustive()
     }
 }

@@ -4,6 +4,8 @@ use std::{fmt, sync::Arc};
 
 use semel::{
     Store, StoreError, StoreErrorKind, Timestamp,
+    inbox::InboxInspect,
+    outbox::{OutboxHints, OutboxInspect, OutboxRetain, OutboxStore},
     store::{
         capability::{Bridge, Inspect, Sweep},
         memory::MemoryStore,
@@ -28,6 +30,29 @@ pub struct Opened {
     pub inspect: Arc<dyn Inspect>,
     /// How it tells that an application ended a run by itself, if it can.
     pub bridge: Option<Arc<dyn Bridge>>,
+    /// Its outbox, if it has one.
+    pub outbox: Option<OutboxPowers>,
+    /// The reads and words for operators of its inbox, if it has one.
+    pub inbox: Option<Arc<dyn InboxInspect>>,
+}
+
+/// What the gateway uses of an outbox.
+#[derive(Clone)]
+pub struct OutboxPowers {
+    /// What a relay needs.
+    pub store: Arc<dyn OutboxStore>,
+    /// How old events are dropped.
+    pub retain: Arc<dyn OutboxRetain>,
+    /// Its reads and words for operators.
+    pub inspect: Arc<dyn OutboxInspect>,
+    /// How it tells that something was appended, if it can.
+    pub hints: Option<Arc<dyn OutboxHints>>,
+}
+
+impl fmt::Debug for OutboxPowers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OutboxPowers").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for Opened {
@@ -36,26 +61,53 @@ impl fmt::Debug for Opened {
     }
 }
 
-impl Opened {
-    fn of<S: Store + Sweep + Inspect>(store: S) -> Self {
-        let store = Arc::new(store);
+impl OutboxPowers {
+    fn of<S: OutboxStore + OutboxRetain + OutboxInspect>(store: &Arc<S>) -> Self {
         Self {
-            store: Arc::clone(&store) as Arc<dyn Store>,
-            sweep: Arc::clone(&store) as Arc<dyn Sweep>,
-            inspect: store,
-            bridge: None,
+            store: Arc::clone(store) as Arc<dyn OutboxStore>,
+            retain: Arc::clone(store) as Arc<dyn OutboxRetain>,
+            inspect: Arc::clone(store) as Arc<dyn OutboxInspect>,
+            hints: None,
         }
     }
 
-    fn bridged<S: Store + Sweep + Inspect + Bridge>(store: S) -> Self {
+    fn hinting<S>(store: &Arc<S>) -> Self
+    where
+        S: OutboxStore + OutboxRetain + OutboxInspect + OutboxHints,
+    {
+        let hints = Arc::clone(store) as Arc<dyn OutboxHints>;
+        Self { hints: Some(hints), ..Self::of(store) }
+    }
+}
+
+impl Opened {
+    fn of<S: Store + Sweep + Inspect>(store: &Arc<S>) -> Self {
+        Self {
+            store: Arc::clone(store) as Arc<dyn Store>,
+            sweep: Arc::clone(store) as Arc<dyn Sweep>,
+            inspect: Arc::clone(store) as Arc<dyn Inspect>,
+            bridge: None,
+            outbox: None,
+            inbox: None,
+        }
+    }
+
+    fn memory(store: MemoryStore) -> Self {
         let store = Arc::new(store);
         let bridge = Arc::clone(&store) as Arc<dyn Bridge>;
-        Self {
-            store: Arc::clone(&store) as Arc<dyn Store>,
-            sweep: Arc::clone(&store) as Arc<dyn Sweep>,
-            inspect: store,
-            bridge: Some(bridge),
-        }
+        Self { bridge: Some(bridge), ..Self::of(&store) }
+    }
+
+    fn postgres(store: PostgresStore) -> Self {
+        let store = Arc::new(store);
+        let bridge = Arc::clone(&store) as Arc<dyn Bridge>;
+        let outbox = Some(OutboxPowers::of(&store));
+        Self { bridge: Some(bridge), outbox, ..Self::of(&store) }
+    }
+
+    fn sqlite(store: SqliteStore) -> Self {
+        let store = Arc::new(store);
+        Self { outbox: Some(OutboxPowers::hinting(&store)), ..Self::of(&store) }
     }
 }
 
@@ -66,16 +118,16 @@ impl Opened {
 /// Fails with a [`StoreError`] whose message says what to do.
 pub async fn open(settings: &StoreSettings) -> Result<Opened, StoreError> {
     match &settings.url {
-        StoreUrl::Memory => Ok(Opened::bridged(MemoryStore::new())),
+        StoreUrl::Memory => Ok(Opened::memory(MemoryStore::new())),
         StoreUrl::Postgres(url) => {
             let builder = postgres(url, &settings.postgres);
             // Only where there is something to do: a role of few rights may not even look for it.
             let due =
                 PostgresStore::schema_version(&builder).await? < PostgresStore::schema_current();
             let builder = builder.migrate(due && settings.postgres.migrate);
-            Ok(Opened::bridged(builder.open().await?))
+            Ok(Opened::postgres(builder.open().await?))
         }
-        StoreUrl::Sqlite(path) => Ok(Opened::of(SqliteStore::builder(path).open()?)),
+        StoreUrl::Sqlite(path) => Ok(Opened::sqlite(SqliteStore::builder(path).open()?)),
     }
 }
 
@@ -93,11 +145,11 @@ pub async fn open_existing(settings: &StoreSettings) -> Result<Opened, StoreErro
         )),
         StoreUrl::Postgres(url) => {
             let builder = postgres(url, &settings.postgres).connections(1).migrate(false);
-            Ok(Opened::bridged(builder.open().await?))
+            Ok(Opened::postgres(builder.open().await?))
         }
         StoreUrl::Sqlite(path) => {
             SqliteStore::schema_version(path)?;
-            Ok(Opened::of(SqliteStore::builder(path).migrate(false).open()?))
+            Ok(Opened::sqlite(SqliteStore::builder(path).migrate(false).open()?))
         }
     }
 }
@@ -194,7 +246,7 @@ pub struct Prepared {
 pub async fn prepared(settings: &StoreSettings) -> Result<Vec<Prepared>, StoreError> {
     let StoreUrl::Postgres(url) = &settings.url else { return Ok(Vec::new()) };
     let store = postgres(url, &settings.postgres).connections(1).migrate(false).open().await?;
-    let now = store.read(Vec::new()).await?.now;
+    let now = Store::read(&store, Vec::new()).await?.now;
     let listed = store.prepared_transactions().await?;
     let told = listed.into_iter().map(|one| Prepared {
         name: one.name,

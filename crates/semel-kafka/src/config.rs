@@ -51,6 +51,15 @@ impl KafkaConfig {
         self
     }
 
+    /// Checks the settings as far as that can be done without a client.
+    ///
+    /// # Errors
+    ///
+    /// Fails with kind `Invalid` if one is set that a promise rests on.
+    pub fn check(&self) -> Result<(), Error> {
+        self.client(&[], &[]).map(drop)
+    }
+
     /// Returns the configuration of a client: what this kind of client does by default, then what the
     /// user said, then what is kept.
     pub(crate) fn client(

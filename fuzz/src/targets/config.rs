@@ -6,6 +6,7 @@ use std::path::Path;
 use semel_gateway::{
     Gateway, ServeError,
     config::{Config, Files, Problems, StoreUrl},
+    relay::RelayingError,
     settings::StoreSettings,
     stores::{self, Opened},
 };
@@ -49,12 +50,20 @@ fn placed(text: &str, problems: &Problems) {
 
 /// Whatever `semel check` lets pass, `semel serve` takes, but for what lies in files.
 fn serves(config: &Config) {
+    if config.is_for_a_relay_alone() {
+        assert!(config.relaying().is_some());
+        return;
+    }
     let settings = config.gateway();
     assert_eq!(config.operation.len(), settings.operations.len());
     runtime(async {
         let opened = opened(&config.store).await;
-        match Gateway::with_store(&settings, opened) {
+        match Gateway::with_store(&settings, opened).await {
             Ok(_) => {}
+            Err(ServeError::Relaying(error)) => {
+                assert!(matches!(error, RelayingError::Destination { .. }), "{error:?}");
+                assert!(config.destination.iter().any(|one| one.ca.is_some()), "{error:?}");
+            }
             Err(ServeError::Tls(_)) => assert!(config.tls.is_some()),
             Err(ServeError::Upstream(error)) => {
                 assert!(error.to_string().contains("cannot be read"), "{error:?}");

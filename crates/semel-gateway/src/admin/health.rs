@@ -5,20 +5,29 @@ use http::{Response, StatusCode};
 use semel::{IntentId, Key, Operation, Scope, StoreErrorKind, Tenant};
 use tokio::time::timeout;
 
-use super::{Shared, text};
+use super::{Serving, Shared, text};
 
-/// Asks the store for a record that is not there. Ready is who gets an answer in time, is not shutting
-/// down, and was not last refused a claim for something that an operator must mend: a store that is
-/// full or read-only still reads.
+/// Says whether requests should come: the gateway's word, or the relay's where nothing else runs.
 pub(super) async fn ready(shared: &Shared) -> Response<Body> {
     if shared.closing.is_cancelled() {
         return text(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
     }
+    match &shared.gateway {
+        Some(serving) => gateway_ready(shared, serving).await,
+        None => relay_ready(shared),
+    }
+}
+
+/// Asks the store for a record that is not there. Ready is who gets an answer in time, is not shutting
+/// down, and was not last refused a claim for something that an operator must mend: a store that is
+/// full or read-only still reads. How far events are behind changes nothing here: requests can be
+/// served all the same.
+async fn gateway_ready(shared: &Shared, serving: &Serving) -> Response<Body> {
     let Some(probe) = probe() else {
         return text(StatusCode::SERVICE_UNAVAILABLE, "the store was not asked\n");
     };
-    match timeout(shared.ready_wait, shared.engine.status(probe)).await {
-        Ok(Ok(_)) => match shared.engine.store_trouble() {
+    match timeout(shared.ready_wait, serving.engine.status(probe)).await {
+        Ok(Ok(_)) => match serving.engine.store_trouble() {
             None => text(StatusCode::OK, "ready\n"),
             Some(kind) => text(StatusCode::SERVICE_UNAVAILABLE, trouble(kind)),
         },
@@ -28,6 +37,21 @@ pub(super) async fn ready(shared: &Shared) -> Response<Body> {
         }
         Err(_) => text(StatusCode::SERVICE_UNAVAILABLE, "the store did not answer in time\n"),
     }
+}
+
+/// Says whether events are relayed as they should be.
+pub(super) fn relay_ready(shared: &Shared) -> Response<Body> {
+    let Some(relay) = &shared.relay else {
+        return text(StatusCode::NOT_FOUND, "nothing is relayed by this process\n");
+    };
+    if shared.closing.is_cancelled() {
+        return text(StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
+    }
+    let unready: String = relay.unready().iter().map(|why| format!("{why}\n")).collect();
+    if unready.is_empty() {
+        return text(StatusCode::OK, "ready\n");
+    }
+    text(StatusCode::SERVICE_UNAVAILABLE, unready)
 }
 
 fn trouble(kind: StoreErrorKind) -> String {

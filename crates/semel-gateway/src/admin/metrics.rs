@@ -1,13 +1,16 @@
 //! The counters as Prometheus reads them.
 
-use std::{fmt::Write as _, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
 use axum::body::Body;
 use http::{HeaderValue, Response, header};
-use semel::{Monotonic, store::capability::Counts, telemetry};
+use semel::{Monotonic, outbox::relay::Relay, store::capability::Counts, telemetry};
 use tokio::{sync::Mutex, time::timeout};
 
-use super::Shared;
+use super::{Serving, Shared};
 
 /// For how long the records are not counted again.
 const COUNTED_FOR: Duration = Duration::from_secs(10);
@@ -15,27 +18,41 @@ const COUNTED_FOR: Duration = Duration::from_secs(10);
 /// The last count of the records, and when it was made.
 pub(super) type Counted = Mutex<Option<(Monotonic, Counts)>>;
 
-/// Writes every counter of the engine, of the layer and of each upstream, and what the store holds.
+/// Writes every counter of the engine, of the layer, of each upstream and of the relay, and what the
+/// store holds.
 pub(super) async fn answer(shared: &Shared) -> Response<Body> {
     let mut page = Page::default();
-    for (name, value) in shared.engine.stats().named() {
+    if let Some(serving) = &shared.gateway {
+        gateway(&mut page, shared, serving).await;
+    }
+    if let Some(running) = &shared.relay {
+        relay(&mut page, running);
+    }
+    let mut response = Response::new(Body::from(page.text));
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+async fn gateway(page: &mut Page, shared: &Shared, serving: &Serving) {
+    for (name, value) in serving.engine.stats().named() {
         page.line("counter", name, "", value);
     }
-    let http = shared.layer.stats();
+    let http = serving.layer.stats();
     for (code, value) in &http.problems {
         let label = format!("code=\"{}\"", code.as_str());
         page.line("counter", telemetry::HTTP_PROBLEMS, &label, *value);
     }
     page.line("counter", telemetry::HTTP_MISSED, "", http.missed);
     page.line("counter", telemetry::HTTP_UNPROTECTED, "", http.unprotected);
-    if let Some(counts) = counts(shared).await {
+    if let Some(counts) = counts(shared, serving).await {
         page.records(&counts);
     }
-    page.line("gauge", "semel_holding", "", count(shared.engine.holding()));
-    page.line("gauge", "semel_waiting", "", count(shared.engine.waiting()));
-    page.line("gauge", "semel_client_connections", "", count(shared.connections.len()));
+    page.line("gauge", "semel_holding", "", count(serving.engine.holding()));
+    page.line("gauge", "semel_waiting", "", count(serving.engine.waiting()));
+    page.line("gauge", "semel_client_connections", "", count(serving.connections.len()));
     let mut lines = Vec::new();
-    for upstream in &shared.upstreams {
+    for upstream in &serving.upstreams {
         let label = format!("upstream=\"{}\"", escaped(&upstream.settings.name));
         for (name, more, value) in upstream.named_counters() {
             let comma = if more.is_empty() { "" } else { "," };
@@ -49,23 +66,53 @@ pub(super) async fn answer(shared: &Shared) -> Response<Body> {
     for (kind, name, labels, value) in lines {
         page.line(kind, name, &labels, value);
     }
-    let mut response = Response::new(Body::from(page.text));
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    response.headers_mut().insert(header::CONTENT_TYPE, kind);
-    response
+}
+
+fn relay(page: &mut Page, relay: &Relay) {
+    let mut lines = Vec::new();
+    for health in relay.destinations() {
+        let label = format!("destination=\"{}\"", health.destination);
+        for (name, value) in health.stats.named() {
+            lines.push(("counter", name, label.clone(), Number::Whole(value)));
+        }
+        for (name, value) in health.gauges() {
+            lines.push(("gauge", name, label.clone(), Number::Real(value)));
+        }
+    }
+    lines.sort_by_key(|(_, name, _, _)| *name);
+    for (kind, name, labels, value) in lines {
+        page.line(kind, name, &labels, value);
+    }
+    page.line("counter", telemetry::RELAY_DROPPED, "", relay.dropped());
+    let held_up = u64::from(relay.retention_held_up().is_some());
+    page.line("gauge", "semel_relay_retention_held_up", "", held_up);
+}
+
+enum Number {
+    Real(f64),
+    Whole(u64),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Real(value) => value.fmt(f),
+            Self::Whole(value) => value.fmt(f),
+        }
+    }
 }
 
 /// Counts the records, if the store does so in time.
-async fn counts(shared: &Shared) -> Option<Counts> {
+async fn counts(shared: &Shared, serving: &Serving) -> Option<Counts> {
     // Whoever comes while they are counted waits for that count.
-    let mut counted = timeout(shared.ready_wait, shared.counted.lock()).await.ok()?;
+    let mut counted = timeout(shared.ready_wait, serving.counted.lock()).await.ok()?;
     let now = shared.clock.monotonic();
     if let Some((at, counts)) = &*counted
         && now.since(*at) < COUNTED_FOR
     {
         return Some(counts.clone());
     }
-    match timeout(shared.ready_wait, shared.inspect.counts()).await.ok()? {
+    match timeout(shared.ready_wait, serving.inspect.counts()).await.ok()? {
         Ok(counts) => {
             *counted = Some((now, counts.clone()));
             Some(counts)
@@ -101,7 +148,7 @@ impl Page {
         }
     }
 
-    fn line(&mut self, kind: &str, name: &'static str, labels: &str, value: u64) {
+    fn line(&mut self, kind: &str, name: &'static str, labels: &str, value: impl fmt::Display) {
         if self.last != name {
             self.write(format_args!("# TYPE {name} {kind}\n"));
             self.last = name;

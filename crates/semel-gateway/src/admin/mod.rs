@@ -12,7 +12,7 @@ use std::{
 
 use axum::body::Body;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use semel::{Clock, Engine, store::capability::Inspect};
+use semel::{Clock, Engine, outbox::relay::Relay, store::capability::Inspect};
 use semel_http::{BoxFuture, SemelLayer};
 use tokio::net::TcpListener;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -31,17 +31,25 @@ pub(crate) struct Admin {
 
 /// What they ask about.
 pub(crate) struct Shared {
+    /// The gateway, where requests are served.
+    pub(crate) gateway: Option<Serving>,
+    /// The relay, where events are relayed.
+    pub(crate) relay: Option<Relay>,
+    /// Cancelled when the process begins to end.
+    pub(crate) closing: CancellationToken,
+    /// How long the store may take.
+    pub(crate) ready_wait: Duration,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// The gateway as operators and probes ask about it.
+pub(crate) struct Serving {
     pub(crate) engine: Engine,
     pub(crate) layer: SemelLayer,
     pub(crate) inspect: Arc<dyn Inspect>,
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     /// The client connections that are open.
     pub(crate) connections: TaskTracker,
-    /// Cancelled when the gateway begins to end.
-    pub(crate) closing: CancellationToken,
-    /// How long the store may take.
-    pub(crate) ready_wait: Duration,
-    pub(crate) clock: Arc<dyn Clock>,
     pub(crate) counted: metrics::Counted,
 }
 
@@ -73,7 +81,8 @@ impl Admin {
             "/healthz" => text(StatusCode::OK, "ok\n"),
             "/metrics" => metrics::answer(&self.shared).await,
             "/readyz" => health::ready(&self.shared).await,
-            _ => text(StatusCode::NOT_FOUND, "see /healthz, /readyz and /metrics\n"),
+            "/readyz/relay" => health::relay_ready(&self.shared),
+            _ => text(StatusCode::NOT_FOUND, "see /healthz, /readyz, /readyz/relay and /metrics\n"),
         }
     }
 }

@@ -53,8 +53,16 @@ fn report(problems: &Problems) -> serde_json::Value {
 }
 
 fn summary(file: &str, config: &Config) -> String {
+    let destinations = destinations(config);
     if config.operation.is_empty() {
-        return format!("{file} can be used, but protects nothing: it has no [[operation]]");
+        let what = if destinations.is_empty() {
+            ", but protects nothing: it has no [[operation]]"
+        } else if config.is_for_a_relay_alone() {
+            " by `semel relay`"
+        } else {
+            " to relay events, but protects nothing: it has no [[operation]]"
+        };
+        return format!("{file} can be used{what}{destinations}");
     }
     let mut table = super::table::plain([
         "operation",
@@ -68,7 +76,30 @@ fn summary(file: &str, config: &Config) -> String {
     for operation in &config.operation {
         table.add_row(row(config, operation));
     }
-    format!("{file} can be used\n{}", table.trim_fmt())
+    format!("{file} can be used\n{}{destinations}", table.trim_fmt())
+}
+
+/// Lays out the destinations below what is said before; nothing if there are none.
+fn destinations(config: &Config) -> String {
+    if config.destination.is_empty() {
+        return String::new();
+    }
+    let mut table = super::table::plain(["destination", "kind", "to", "types", "starts"]);
+    for destination in &config.destination {
+        let to = match &destination.url {
+            Some(url) => url.to_string(),
+            None => format!("{} {}", destination.brokers.join(","), destination.topic),
+        };
+        let types = destination.types.join(", ");
+        table.add_row([
+            destination.name.to_string(),
+            destination.kind.word().to_owned(),
+            to,
+            if types.is_empty() { "all".to_owned() } else { types },
+            destination.start.word().to_owned(),
+        ]);
+    }
+    format!("\n\n{}", table.trim_fmt())
 }
 
 fn row(config: &Config, operation: &OperationConfig) -> Vec<String> {

@@ -10,7 +10,7 @@ use super::exit::Failure;
 #[derive(Args, Debug)]
 pub(super) struct Log {
     /// What is logged: a level, or targets with levels, such as `info,semel=debug`; `info` for serve
-    /// and `warn` for everything else
+    /// and relay, `warn` for everything else
     #[arg(long, global = true, env = "RUST_LOG", value_name = "FILTER")]
     log: Option<String>,
     /// Logs one JSON object a line

@@ -25,6 +25,12 @@ pub(super) struct Serve {
 impl Serve {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let mut config = Config::load(&self.config)?;
+        if config.is_for_a_relay_alone() {
+            return Err(Failure::usage(
+                "the configuration serves no requests: it has no tenant, no upstream and no operation; \
+                 `semel relay` is what it is for",
+            ));
+        }
         config.listen = self.listen.unwrap_or(config.listen);
         let listener = listen(config.listen).await?;
         let address = listener.local_addr()?;

@@ -1,6 +1,7 @@
 //! What single settings cannot say: names that must exist, things that must agree, and what has no
 //! safe default.
 
+mod destinations;
 mod files;
 mod operations;
 
@@ -29,9 +30,15 @@ const COUNT_MAX: u32 = 1_000_000;
 
 /// Notes everything that is wrong with a configuration whose settings were read.
 pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
-    tenant(config, reading);
-    replay_auth(config, reading);
-    upstreams(config, reading);
+    let says_of_requests = ["tenant", "replay_auth", "upstream", "operation"];
+    let serves = says_of_requests.iter().any(|setting| reading.says(setting));
+    // A file for a relay alone says nothing of requests.
+    if serves || !config.is_for_a_relay_alone() {
+        tenant(config, reading);
+        replay_auth(config, reading);
+        upstreams(config, reading);
+    }
+    destinations::all(config, reading);
     store(config, reading);
     bounds(config, reading);
     operations::all(config, reading);

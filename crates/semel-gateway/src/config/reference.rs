@@ -86,6 +86,7 @@ fn example(setting: &Setting) -> &'static str {
         ("path", _) => "\"/payments\"",
         ("pointer", _) => "\"payment:/id\"",
         ("source", _) => "\"header\"",
+        ("url", "URL, or where it stands") => "\"https://example.com/events\"",
         ("settlement", _) => "\"30d\"",
         ("webhook", _) => "\"stripe\"",
         ("queue", _) => "\"sqs\"",

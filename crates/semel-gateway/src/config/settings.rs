@@ -1,14 +1,19 @@
 //! Turns a checked configuration into what the gateway runs with.
 
 use http::{HeaderValue, header::AUTHORIZATION, request::Parts};
+use semel::outbox::relay::RelayPolicy;
 use semel_http::tenant::{
     TenantError, TenantSource, api_key_header, single_tenant, trusted_header,
 };
 
-use super::{Config, Forwarded, Host, ReplayAuth, TenantConfig, TenantFrom, UpstreamConfig};
+use super::{
+    Config, DestinationConfig, DestinationKind, Forwarded, Host, RelayConfig, ReplayAuth,
+    TenantConfig, TenantFrom, UpstreamConfig,
+};
 use crate::settings::{
-    self, AdminSettings, AuthSettings, CircuitSettings, HostHeader, ListenerLimits,
-    PostgresSettings, Protected, Settings, StoreSettings, TlsFiles, UpstreamSettings,
+    self, AdminSettings, AuthSettings, CircuitSettings, DestinationSettings, HostHeader, HttpSink,
+    KafkaSink, ListenerLimits, PostgresSettings, Protected, RelaySettings, Settings, Sink,
+    StoreSettings, TlsFiles, UpstreamSettings,
 };
 
 impl Config {
@@ -48,7 +53,19 @@ impl Config {
         settings.sweep_every = self.sweep_every;
         settings.sweep_records = self.sweep_records;
         settings.shutdown_wait = self.shutdown_wait;
+        settings.relay = self.relaying().filter(|_| self.relay.as_ref().is_none_or(|r| r.serve));
         settings
+    }
+
+    /// Returns how events are relayed, if there is anywhere for them to go.
+    #[must_use]
+    pub fn relaying(&self) -> Option<RelaySettings> {
+        if self.destination.is_empty() {
+            return None;
+        }
+        let policy = self.relay.as_ref().map_or_else(RelayPolicy::default, RelayConfig::policy);
+        let destinations = self.destination.iter().map(destination).collect();
+        Some(RelaySettings { destinations, policy })
     }
 
     /// Returns where records live, and how that place is used.
@@ -121,6 +138,35 @@ impl Config {
             head_max: limits.head.bytes(),
             headers_max: count(limits.headers),
         }
+    }
+}
+
+fn destination(config: &DestinationConfig) -> DestinationSettings {
+    let sink = match (config.kind, &config.url) {
+        (DestinationKind::Http, Some(url)) => Sink::Http(HttpSink {
+            url: url.expose().clone(),
+            authorization: config.authorization.clone(),
+            content_type: config.content_type.clone(),
+            ca_file: config.ca.clone(),
+            connections_max: count(config.connections),
+            connect_wait: config.connect_wait,
+        }),
+        _ => Sink::Kafka(config.kafka()),
+    };
+    DestinationSettings {
+        name: config.name.clone(),
+        sink,
+        types: config.types.clone(),
+        start: config.start,
+        publish_wait: config.wait,
+    }
+}
+
+impl DestinationConfig {
+    /// Returns how events are sent to Kafka.
+    pub(super) fn kafka(&self) -> KafkaSink {
+        let settings = self.librdkafka.0.clone();
+        KafkaSink { brokers: self.brokers.clone(), topic: self.topic.clone(), settings }
     }
 }
 

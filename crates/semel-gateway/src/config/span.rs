@@ -46,7 +46,7 @@ impl fmt::Display for Size {
 pub struct Horizon(pub Duration);
 
 /// Reads a duration: numbers with units, longest first, such as `1h30m`.
-pub(super) fn span(text: &str) -> Option<Duration> {
+pub(crate) fn span(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     if rest == "0" {

@@ -36,6 +36,9 @@ from_text! {
     semel::Operation: "name",
         "a name of 1 to 128 ASCII letters, digits and `.`, `_`, `-`, `:`, `/`",
         |text| semel::Operation::new(text).ok();
+    semel::outbox::Destination: "name",
+        "a name of 1 to 64 ASCII letters, digits and `.`, `_`, `-`",
+        |text| semel::outbox::Destination::new(text).ok();
     Url: "URL",
         "an http or https URL without a user, a query and a fragment, such as \
          \"http://127.0.0.1:3000\"",

@@ -66,11 +66,13 @@ fn opened(store: Arc<MemoryStore>) -> Opened {
         sweep: Arc::clone(&store) as _,
         inspect: Arc::clone(&store) as _,
         bridge: Some(store),
+        outbox: None,
+        inbox: None,
     }
 }
 
 async fn before(settings: &Settings, store: Arc<MemoryStore>) -> Served {
-    Served::of(Gateway::with_store(settings, opened(store)).unwrap()).await
+    Served::of(Gateway::with_store(settings, opened(store)).await.unwrap()).await
 }
 
 /// Whatever becomes of the answer once the application has committed: what it stored is sent.
@@ -201,11 +203,11 @@ async fn a_permit_goes_where_it_belongs_alone() {
 async fn an_operation_without_its_upstreams_consent_refuses_to_start() {
     let mut settings = bridged("http://127.0.0.1:1", OnLost::Hold);
     settings.upstreams[0].bridged = false;
-    let refused = Gateway::with_store(&settings, opened(Arc::default())).unwrap_err();
+    let refused = Gateway::with_store(&settings, opened(Arc::default())).await.unwrap_err();
     assert!(matches!(refused, ServeError::NotBridged { .. }), "{refused}");
     settings.upstreams[0].bridged = true;
     let mut blind = opened(Arc::default());
     blind.bridge = None;
-    let refused = Gateway::with_store(&settings, blind).unwrap_err();
+    let refused = Gateway::with_store(&settings, blind).await.unwrap_err();
     assert!(matches!(refused, ServeError::Layer(_)), "{refused}");
 }

@@ -490,7 +490,7 @@ fn the_default_file_lacks_only_what_has_no_default() {
     let lines = refused(&default_file());
     let without: Vec<_> = lines.iter().filter(|line| !line.contains("it has no default")).collect();
     assert!(without.is_empty(), "{without:?}");
-    assert_eq!(lines.len(), 8, "{lines:?}");
+    assert_eq!(lines.len(), 9, "{lines:?}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl Served {
     pub(crate) async fn new(settings: &Settings) -> Self {
         let opened = stores::open(&settings.store).await.unwrap();
         let inspect = Arc::clone(&opened.inspect);
-        let gateway = Self::of(Gateway::with_store(settings, opened).unwrap()).await;
+        let gateway = Self::of(Gateway::with_store(settings, opened).await.unwrap()).await;
         gateway.inspecting(inspect)
     }
 

@@ -9,6 +9,7 @@ mod child;
 mod command;
 mod commanding;
 mod config;
+mod config_relay;
 mod config_store;
 mod demo;
 mod ending;

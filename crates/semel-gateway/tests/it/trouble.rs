@@ -194,13 +194,15 @@ async fn bounded(path: &Path, upstream: &Upstream) -> (Served, Connection) {
         sweep: Arc::clone(&store) as _,
         inspect: store,
         bridge: None,
+        outbox: None,
+        inbox: None,
     };
     let mut settings = settings(&[("api", &upstream.url())]);
     let store_for = Duration::from_millis(200);
     let policy = Policy { store_for, wait: Duration::ZERO, ..Policy::default() };
     let operation = settings.operations[0].operation.clone().policy(policy);
     settings.operations[0].operation = operation;
-    (Served::of(Gateway::with_store(&settings, opened).unwrap()).await, ballast)
+    (Served::of(Gateway::with_store(&settings, opened).await.unwrap()).await, ballast)
 }
 
 /// A gateway's process on a file, before an upstream that counts.

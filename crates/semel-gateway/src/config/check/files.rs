@@ -25,6 +25,11 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
             note(&format!("upstream[{index}].ca"), certificates(ca));
         }
     }
+    for (index, destination) in config.destination.iter().enumerate() {
+        if let Some(ca) = &destination.ca {
+            note(&format!("destination[{index}].ca"), certificates(ca));
+        }
+    }
     if let Some(ReplayAuth::Ask(ask)) = &config.replay_auth
         && let Some(ca) = &ask.ca
     {

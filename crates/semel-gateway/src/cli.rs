@@ -3,14 +3,19 @@
 mod check;
 mod demo;
 mod exit;
+mod inbox;
 mod log;
 mod migrate;
+mod outbox;
 mod records;
 mod reference;
 mod relay;
 mod serve;
+mod show;
+mod signed;
 mod store;
 mod table;
+mod why;
 
 use std::{ffi::OsString, fmt, process::ExitCode};
 
@@ -39,6 +44,9 @@ enum Command {
     Check(check::Check),
     Demo(demo::Demo),
     Records(Box<records::RecordsArgs>),
+    Outbox(Box<outbox::OutboxArgs>),
+    Inbox(Box<inbox::InboxArgs>),
+    Why(why::Why),
     Migrate(migrate::Migrate),
     Reference(reference::Reference),
 }
@@ -83,6 +91,9 @@ impl Command {
             Self::Check(check) => check.run(),
             Self::Demo(demo) => on_all_cores(demo.run()),
             Self::Migrate(migrate) => on_one_core(migrate.run()),
+            Self::Inbox(inbox) => on_one_core(inbox.run()),
+            Self::Why(why) => on_one_core(why.run()),
+            Self::Outbox(outbox) => on_one_core(outbox.run()),
             Self::Records(records) => on_one_core(records.run()),
             Self::Relay(relay) => on_all_cores(relay.run()),
             Self::Reference(reference) => reference.run(),

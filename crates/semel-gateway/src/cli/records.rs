@@ -4,8 +4,8 @@ mod change;
 mod list;
 mod outcome;
 mod prepared;
-mod target;
-mod view;
+pub(super) mod target;
+pub(super) mod view;
 
 use clap::{Args, Subcommand};
 

@@ -1,7 +1,5 @@
 //! `semel records lapse`, `resolve` and `release`: settles what nobody else can.
 
-use std::io::{self, BufRead, IsTerminal, Write};
-
 use clap::Args;
 use semel::{
     State,
@@ -18,75 +16,12 @@ use super::{
 use crate::{
     cli::{
         exit::{Exit, Failure, say},
+        signed::{Signed, Who},
         table,
     },
     config::written,
     records::{self, Seen},
 };
-
-/// Who does it, and why: kept in the audit.
-#[derive(Args, Debug)]
-struct Signed {
-    /// Who does it
-    #[arg(long, env = "USER", value_parser = bounded::<255>)]
-    actor: String,
-    /// Why: kept in the audit
-    #[arg(long, value_parser = bounded::<1000>)]
-    note: String,
-}
-
-/// Who does it, and whether they are asked first.
-#[derive(Args, Debug)]
-struct Who {
-    #[command(flatten)]
-    signed: Signed,
-    /// Does not ask before it changes anything
-    #[arg(long, short)]
-    yes: bool,
-}
-
-fn bounded<const MAX: usize>(text: &str) -> Result<String, String> {
-    if text.trim().is_empty() || text.len() > MAX {
-        return Err(format!("must have 1 to {MAX} bytes"));
-    }
-    Ok(text.to_owned())
-}
-
-impl Signed {
-    fn actor(&self) -> Actor {
-        Actor { name: self.actor.as_str().into(), note: self.note.as_str().into() }
-    }
-}
-
-impl Who {
-    /// Refuses to begin where nobody said yes and nobody can be asked.
-    fn can_answer(&self) -> Result<(), Failure> {
-        if self.yes || io::stdin().is_terminal() {
-            return Ok(());
-        }
-        Err(Failure::usage(
-            "the standard input is no terminal, so nobody can be asked: say --yes; nothing was changed",
-        ))
-    }
-
-    /// Shows what was seen, and asks.
-    fn confirm(&self, desk: &Desk, seen: &Seen, what: &str) -> Result<(), Failure> {
-        if !desk.json {
-            say(&table::pairs(view::lines(&seen.record, seen.now)))?;
-        }
-        if self.yes {
-            return Ok(());
-        }
-        eprint!("\n{what} [y/N] ");
-        io::stderr().flush()?;
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer)?;
-        match answer.trim() {
-            "y" | "Y" | "yes" => Ok(()),
-            _ => Err(Failure::refused("nothing was changed")),
-        }
-    }
-}
 
 /// Makes a running record whose lease is over unknown, so that it can be resolved
 #[derive(Args, Debug)]
@@ -153,7 +88,7 @@ impl Resolve {
         let repeat = seen.record.resolved_by == Some(id);
         if !repeat {
             unchanged(&seen, self.fence)?;
-            self.who.confirm(desk, &seen, &format!("Resolve as {}?", verdict.as_str()))?;
+            confirm(&self.who, desk, &seen, &format!("Resolve as {}?", verdict.as_str()))?;
         }
         let policy = desk.policy(&seen.record.id.scope.operation);
         let actor = self.who.signed.actor();
@@ -173,6 +108,11 @@ impl Resolve {
             Resolution::TooEarly(at) => Err(Failure::refused(too_early(at, &seen))),
         }
     }
+}
+
+/// Shows what was seen, and asks.
+fn confirm(who: &Who, desk: &Desk, seen: &Seen, what: &str) -> Result<(), Failure> {
+    who.confirm(desk.json, &table::pairs(view::lines(&seen.record, seen.now)), what)
 }
 
 fn unchanged(seen: &Seen, fence: Option<u64>) -> Result<(), Failure> {
@@ -217,7 +157,7 @@ impl Release {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
         self.who.can_answer()?;
         let seen = self.which.find(desk).await?;
-        self.who.confirm(desk, &seen, "Give the intent back?")?;
+        confirm(&self.who, desk, &seen, "Give the intent back?")?;
         let policy = desk.policy(&seen.record.id.scope.operation);
         let released =
             desk.records.release(&seen, self.force, &policy, self.who.signed.actor()).await?;

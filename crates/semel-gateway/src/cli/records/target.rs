@@ -1,7 +1,9 @@
 //! Which record of a store.
 
+use std::sync::Arc;
+
 use clap::Args;
-use semel::{Key, Operation, Policy, Scope, Tenant, key::Facet};
+use semel::{Key, Operation, Policy, Scope, Tenant, inbox::InboxInspect, key::Facet};
 
 use super::view;
 use crate::{
@@ -9,29 +11,33 @@ use crate::{
     config::{Config, TenantFrom},
     records::{Found, Records, Seen},
     settings::StoreSettings,
-    stores,
+    stores::{self, OutboxPowers},
 };
 
 /// The tenant of everybody where there is one tenant only.
 const SINGLE_TENANT: &str = "single";
 
 /// An open store, and what is known of the operations in it.
-pub(super) struct Desk {
-    pub(super) records: Records,
-    pub(super) json: bool,
-    pub(super) store: StoreSettings,
+pub(in crate::cli) struct Desk {
+    pub(in crate::cli) records: Records,
+    pub(in crate::cli) json: bool,
+    pub(in crate::cli) store: StoreSettings,
+    pub(in crate::cli) outbox: Option<OutboxPowers>,
+    pub(in crate::cli) inbox: Option<Arc<dyn InboxInspect>>,
     config: Option<Config>,
 }
 
 impl Desk {
-    pub(super) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
+    pub(in crate::cli) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
         let (store, config) = store.read()?;
         let opened = stores::open_existing(&store).await?;
-        Ok(Self { records: Records::new(opened.store, opened.inspect), json, store, config })
+        let records = Records::new(opened.store, opened.inspect);
+        let (outbox, inbox) = (opened.outbox, opened.inbox);
+        Ok(Self { records, json, store, outbox, inbox, config })
     }
 
     /// Returns what holds for an operation; the defaults where no configuration knows it.
-    pub(super) fn policy(&self, operation: &Operation) -> Policy {
+    pub(in crate::cli) fn policy(&self, operation: &Operation) -> Policy {
         let known = self
             .config
             .as_ref()
@@ -54,21 +60,21 @@ impl Desk {
 
 /// Which record.
 #[derive(Args, Debug)]
-pub(super) struct Which {
+pub(in crate::cli) struct Which {
     /// The operation
-    pub(super) operation: Operation,
+    pub(in crate::cli) operation: Operation,
     /// The key, as the caller sent it
-    pub(super) key: Key,
+    pub(in crate::cli) key: Key,
     /// The tenant; can be left out where there is only one
     #[arg(long)]
-    pub(super) tenant: Option<Tenant>,
+    pub(in crate::cli) tenant: Option<Tenant>,
     /// Which of several records under one key, as `semel records list` shows it
     #[arg(long, value_name = "HEX", value_parser = view::facet)]
-    pub(super) facet: Option<Facet>,
+    pub(in crate::cli) facet: Option<Facet>,
 }
 
 impl Which {
-    pub(super) async fn find(self, desk: &Desk) -> Result<Seen, Failure> {
+    pub(in crate::cli) async fn find(self, desk: &Desk) -> Result<Seen, Failure> {
         let scope = Scope::new(desk.tenant(self.tenant)?, self.operation);
         match desk.records.find(&scope, &self.key, self.facet).await? {
             Found::One(seen) => Ok(*seen),

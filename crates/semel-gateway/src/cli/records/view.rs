@@ -8,27 +8,10 @@ use semel::{
 };
 use serde_json::{Value, json};
 
-use crate::config::written;
+pub(super) use crate::cli::show::{ago, hex, instant, printable, short, unhex, when};
 
 /// How much of a body is shown to people.
 const BODY_SHOWN: usize = 2_000;
-
-pub(super) fn hex(bytes: impl AsRef<[u8]>) -> String {
-    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let text = text.as_bytes();
-    // The library would read a sign too.
-    if text.len() != 2 * N || !text.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
-}
 
 pub(super) fn facet(text: &str) -> Result<Facet, String> {
     unhex(text).ok_or_else(|| "a facet has 64 hexadecimal digits".into())
@@ -38,33 +21,8 @@ pub(super) fn resolve_id(text: &str) -> Result<[u8; 16], String> {
     unhex(text).ok_or_else(|| "an id has 32 hexadecimal digits".into())
 }
 
-/// Writes an instant of the store's time as RFC 3339 in UTC.
-pub(super) fn instant(at: Timestamp) -> String {
-    let micros = at.as_micros();
-    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000 / 1_000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:03}Z")
-}
-
-/// Turns days since 1970-01-01 into a date of the Gregorian calendar, by eras of 400 years that
-/// begin in March, so that the leap day is the last of its year.
-const fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era =
-        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + if month <= 2 { 1 } else { 0 };
-    (year, month, day)
-}
-
 /// Says what a record means now, in one word or two.
-pub(super) fn state(record: &Record, now: Timestamp) -> &'static str {
+pub(in crate::cli) fn state(record: &Record, now: Timestamp) -> &'static str {
     match record.phase(now) {
         Phase::Absent => "over",
         Phase::Forgotten => "forgotten",
@@ -73,7 +31,7 @@ pub(super) fn state(record: &Record, now: Timestamp) -> &'static str {
     }
 }
 
-pub(super) fn record(record: &Record, now: Timestamp) -> Value {
+pub(in crate::cli) fn record(record: &Record, now: Timestamp) -> Value {
     json!({
         "tenant": record.id.scope.tenant.as_str(),
         "operation": record.id.scope.operation.as_str(),
@@ -175,39 +133,12 @@ fn body(body: &Body) -> String {
     }
 }
 
-/// Keeps what was stored from steering the terminal.
-pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
-        .collect()
-}
-
 const fn finished(record: &Record) -> bool {
     matches!(record.state, State::Done | State::Failed)
 }
 
 const fn kept(record: &Record) -> bool {
     matches!(record.state, State::Done | State::Failed | State::Open)
-}
-
-pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
-    format!("{} ({} ago)", instant(at), short(now, at))
-}
-
-fn when(at: Timestamp, now: Timestamp) -> String {
-    if at >= now { format!("{} (in {})", instant(at), short(at, now)) } else { ago(at, now) }
-}
-
-/// How long it is from `earlier` to `later`, in its two largest units.
-pub(super) fn short(later: Timestamp, earlier: Timestamp) -> String {
-    let span = later.since(earlier);
-    let coarse = match span.as_secs() {
-        0 => span,
-        1..60 => std::time::Duration::from_secs(span.as_secs()),
-        60..86_400 => std::time::Duration::from_secs(span.as_secs() / 60 * 60),
-        seconds => std::time::Duration::from_secs(seconds / 3_600 * 3_600),
-    };
-    written(coarse)
 }
 
 /// Where the next page starts, as one word.
@@ -247,19 +178,6 @@ pub(super) fn after(text: &str) -> Result<IntentId, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn instants_are_dates() {
-        let cases = [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_782_400_000_000, "2000-02-29T00:00:00.000Z"),
-            (1_709_251_199_999_999, "2024-02-29T23:59:59.999Z"),
-            (4_102_444_800_000_000, "2100-01-01T00:00:00.000Z"),
-        ];
-        for (micros, shown) in cases {
-            assert_eq!(instant(Timestamp::from_micros(micros)), shown);
-        }
-    }
 
     #[test]
     fn a_page_starts_where_the_last_one_ended() {

@@ -1,0 +1,60 @@
+//! Which messages of which store.
+
+use std::sync::Arc;
+
+use clap::Args;
+use semel::inbox::{Consumer, InboxInspect, MessageId, SourceName};
+
+use crate::{
+    cli::{exit::Failure, store::StoreArgs},
+    records::Records,
+    stores,
+};
+
+/// An open store with an inbox.
+pub(super) struct Desk {
+    pub(super) inspect: Arc<dyn InboxInspect>,
+    pub(super) records: Records,
+    pub(super) json: bool,
+}
+
+impl Desk {
+    pub(super) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
+        let (store, _) = store.read()?;
+        let opened = stores::open_existing(&store).await?;
+        let inspect = opened
+            .inbox
+            .ok_or_else(|| Failure::usage(format!("the store {} has no inbox", store.url)))?;
+        Ok(Self { inspect, records: Records::new(opened.store, opened.inspect), json })
+    }
+}
+
+/// Which message.
+#[derive(Args, Debug)]
+pub(super) struct Which {
+    /// The consumer
+    #[arg(value_parser = consumer)]
+    pub(super) consumer: Consumer,
+    /// The source, as `semel inbox list` shows it
+    #[arg(value_parser = source)]
+    source: SourceName,
+    /// The message's id in its source
+    id: String,
+}
+
+impl Which {
+    pub(super) fn message(&self) -> Result<MessageId, Failure> {
+        let message = MessageId::new(self.source.clone(), &self.id);
+        message.map_err(|error| Failure::usage(error.to_string()))
+    }
+}
+
+/// Reads the name of a consumer.
+pub(super) fn consumer(text: &str) -> Result<Consumer, String> {
+    Consumer::new(text).map_err(|error| error.to_string())
+}
+
+/// Reads the name of a source.
+pub(super) fn source(text: &str) -> Result<SourceName, String> {
+    SourceName::new(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,299 @@
+//! `semel outbox retry`, `skip`, `drop`, `replay` and `forget`: says what nobody else can.
+//!
+//! A word only marks rows: the relay that leads the destination sends, leaves out and deletes.
+
+use clap::Args;
+use semel::outbox::{
+    Destination, EventId, Lane, Parked, ParkedState,
+    store::{EventFilter, ParkedFilter, READ_MAX},
+};
+use serde_json::json;
+
+use super::{
+    target::{Desk, Which, destination, id, lane},
+    view,
+};
+use crate::cli::{
+    exit::{Exit, Failure, say},
+    show::printable,
+    signed::{Signed, Who},
+};
+
+/// How many rows are shown before a word is said about them.
+const SHOWN: usize = 20;
+
+/// Which parked events.
+#[derive(Args, Debug)]
+struct Heads {
+    /// The destination
+    #[arg(value_parser = destination)]
+    destination: Destination,
+    /// The parked events, by their ids
+    #[arg(value_name = "EVENT", value_parser = id, required_unless_present_any = ["all", "aggregate"])]
+    events: Vec<EventId>,
+    /// The failed event of this aggregate, as its type, a slash and its id
+    #[arg(long, value_name = "TYPE/ID", value_parser = lane, conflicts_with_all = ["all", "events"])]
+    aggregate: Option<Lane>,
+    /// Every failed event of the destination
+    #[arg(long, conflicts_with = "events")]
+    all: bool,
+}
+
+impl Heads {
+    /// Finds the rows, each of which waits for a word.
+    async fn find(&self, desk: &Desk) -> Result<Vec<Parked>, Failure> {
+        desk.destination(&self.destination).await?;
+        if self.events.is_empty() {
+            let rows = self.failed(desk).await?;
+            if rows.is_empty() {
+                return Err(Failure::refused("nothing that is parked there waits for a word"));
+            }
+            return Ok(rows);
+        }
+        let mut rows = Vec::new();
+        for id in &self.events {
+            rows.push(self.one(desk, *id).await?);
+        }
+        Ok(rows)
+    }
+
+    async fn one(&self, desk: &Desk, id: EventId) -> Result<Parked, Failure> {
+        let filter = ParkedFilter { id: Some(id), ..self.filter() };
+        let Some(row) = desk.inspect.parked(filter).await?.into_iter().next() else {
+            let destination = &self.destination;
+            return Err(Failure::refused(format!(
+                "the event {id} is not parked for {destination}; nothing was changed"
+            )));
+        };
+        if row.state == ParkedState::Behind {
+            return Err(Failure::refused(format!(
+                "the event {id} only waits behind others of its aggregate, and goes by itself: say \
+                 what is to become of the failed one, as `semel outbox parked {} --aggregate {}` shows \
+                 it; nothing was changed",
+                self.destination,
+                view::aggregate(&row.placed.event)
+            )));
+        }
+        Ok(row)
+    }
+
+    async fn failed(&self, desk: &Desk) -> Result<Vec<Parked>, Failure> {
+        let mut rows: Vec<Parked> = Vec::new();
+        loop {
+            let filter = ParkedFilter {
+                lane: self.aggregate.clone(),
+                state: Some(ParkedState::Failed),
+                after: rows.last().map(|row| row.seq),
+                ..self.filter()
+            };
+            let page = desk.inspect.parked(filter).await?;
+            if page.is_empty() {
+                return Ok(rows);
+            }
+            rows.extend(page);
+        }
+    }
+
+    fn filter(&self) -> ParkedFilter {
+        let limit = u32::try_from(READ_MAX).unwrap_or(u32::MAX);
+        let destination = Some(self.destination.clone());
+        ParkedFilter { destination, limit, ..ParkedFilter::default() }
+    }
+
+    /// Marks the rows, as many at once as a store takes.
+    async fn mark(
+        &self,
+        desk: &Desk,
+        rows: &[Parked],
+        state: ParkedState,
+        signed: &Signed,
+    ) -> Result<Exit, Failure> {
+        let mut marked = 0;
+        for some in rows.chunks(READ_MAX) {
+            let seqs = some.iter().map(|row| row.seq).collect();
+            let destination = self.destination.clone();
+            marked += desk.inspect.mark(destination, seqs, state, signed.actor()).await?;
+        }
+        let word = state.as_str();
+        if desk.json {
+            say(&json!({ "result": "marked", "word": word, "rows": marked }).to_string())?;
+        } else {
+            say(&format!("{marked} marked: {word}; the relay does the rest"))?;
+        }
+        if marked == 0 {
+            return Err(Failure::refused("what was parked is gone; nothing was changed"));
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+fn shown(rows: &[Parked]) -> String {
+    let one = |row: &Parked| {
+        let event = &row.placed.event;
+        let (aggregate, kind) = (view::aggregate(event), printable(&event.kind));
+        format!("{}  {aggregate}  {kind}  {}", event.id, printable(&row.why))
+    };
+    let mut lines: Vec<_> = rows.iter().take(SHOWN).map(one).collect();
+    if rows.len() > SHOWN {
+        lines.push(format!("and {} more", rows.len() - SHOWN));
+    }
+    lines.join("\n")
+}
+
+/// Has parked events sent again; with them their aggregates go on
+#[derive(Args, Debug)]
+pub(super) struct Retry {
+    #[command(flatten)]
+    heads: Heads,
+    #[command(flatten)]
+    signed: Signed,
+}
+
+impl Retry {
+    pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        let rows = self.heads.find(desk).await?;
+        self.heads.mark(desk, &rows, ParkedState::Retry, &self.signed).await
+    }
+}
+
+/// Leaves parked events out: the destination never gets them, and their aggregates go on behind them
+#[derive(Args, Debug)]
+pub(super) struct Skip {
+    #[command(flatten)]
+    heads: Heads,
+    #[command(flatten)]
+    who: Who,
+}
+
+impl Skip {
+    pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        self.who.can_answer()?;
+        let rows = self.heads.find(desk).await?;
+        let what = format!("Never send {} of {} events?", self.heads.destination, rows.len());
+        self.who.confirm(desk.json, &shown(&rows), &what)?;
+        self.heads.mark(desk, &rows, ParkedState::Skip, &self.who.signed).await
+    }
+}
+
+/// Leaves parked events out with everything that is parked behind them by then
+#[derive(Args, Debug)]
+pub(super) struct DropArgs {
+    #[command(flatten)]
+    heads: Heads,
+    #[command(flatten)]
+    who: Who,
+}
+
+impl DropArgs {
+    pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        self.who.can_answer()?;
+        let rows = self.heads.find(desk).await?;
+        let what = format!(
+            "Never send {} these {} events and what is parked behind them?",
+            self.heads.destination,
+            rows.len()
+        );
+        self.who.confirm(desk.json, &shown(&rows), &what)?;
+        self.heads.mark(desk, &rows, ParkedState::Drop, &self.who.signed).await
+    }
+}
+
+/// Has events sent again that a destination had, each aggregate's in order; only what is still kept
+#[derive(Args, Debug)]
+pub(super) struct Replay {
+    /// The destination
+    #[arg(value_parser = destination)]
+    destination: Destination,
+    #[command(flatten)]
+    which: Which,
+    #[command(flatten)]
+    who: Who,
+}
+
+impl Replay {
+    pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        self.who.can_answer()?;
+        if self.which.is_all() {
+            return Err(Failure::usage(
+                "say which events: --event, --aggregate, --operation, --since or --until",
+            ));
+        }
+        let state = desk.destination(&self.destination).await?;
+        let limit = u32::try_from(READ_MAX).unwrap_or(u32::MAX);
+        // What is appended from now on goes by itself.
+        let mut filter = self.which.filter(state.now, limit);
+        filter.until = Some(filter.until.map_or(state.now, |until| until.min(state.now)));
+        let found = count(desk, filter.clone()).await?;
+        if found == 0 {
+            return Err(Failure::refused("no such event is kept; nothing was changed"));
+        }
+        let shown = format!("{found} events");
+        let what = format!("Send them to {} again?", self.destination);
+        self.who.confirm(desk.json, &shown, &what)?;
+        let mut replayed = 0;
+        loop {
+            let page = desk.inspect.events(filter.clone()).await?;
+            let Some(last) = page.last().map(|placed| placed.pos) else { break };
+            let (destination, actor) = (self.destination.clone(), self.who.signed.actor());
+            replayed += desk.inspect.replay(destination, filter.clone(), actor).await?;
+            filter.after = Some(last);
+        }
+        say(&if desk.json {
+            json!({ "result": "replayed", "events": found, "rows": replayed }).to_string()
+        } else {
+            format!("\n{replayed} are sent again by the relay")
+        })?;
+        Ok(Exit::Fine)
+    }
+}
+
+async fn count(desk: &Desk, mut filter: EventFilter) -> Result<usize, Failure> {
+    let mut found = 0;
+    loop {
+        let page = desk.inspect.events(filter.clone()).await?;
+        let Some(last) = page.last().map(|placed| placed.pos) else { return Ok(found) };
+        found += page.len();
+        filter.after = Some(last);
+    }
+}
+
+/// Forgets a destination that nobody leads, with its cursor and its parked events: it holds no event
+/// up any more
+#[derive(Args, Debug)]
+pub(super) struct Forget {
+    /// The destination
+    #[arg(value_parser = destination)]
+    destination: Destination,
+    #[command(flatten)]
+    who: Who,
+}
+
+impl Forget {
+    pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        self.who.can_answer()?;
+        let state = desk.destination(&self.destination).await?;
+        let led = state.leader.as_ref().filter(|(_, ends)| *ends >= state.now);
+        if let Some((owner, _)) = led {
+            return Err(Failure::refused(format!(
+                "the destination {} is led by {}: take it out of the configuration, and end or restart \
+                 the relay first; nothing was changed",
+                self.destination,
+                printable(owner)
+            )));
+        }
+        let shown = format!("{} events wait, {} are parked", state.waiting, state.parked);
+        let what = format!("Forget {} and all that is parked for it?", self.destination);
+        self.who.confirm(desk.json, &shown, &what)?;
+        let forgotten =
+            desk.inspect.forget(self.destination.clone(), self.who.signed.actor()).await?;
+        if !forgotten {
+            return Err(Failure::refused("the destination is gone; nothing was changed"));
+        }
+        say(&if desk.json {
+            json!({ "result": "forgotten", "parked": state.parked }).to_string()
+        } else {
+            "\nforgotten".to_owned()
+        })?;
+        Ok(Exit::Fine)
+    }
+}

@@ -1,0 +1,194 @@
+//! `semel outbox list` and `show`: events that are still kept.
+
+use clap::Args;
+use semel::{
+    Timestamp,
+    outbox::{
+        EventId, Parked, Placed, Pos,
+        store::{DestinationState, EventFilter, ParkedFilter},
+    },
+};
+use serde_json::{Value, json};
+
+use super::{
+    target::{Desk, Which, id},
+    view,
+};
+use crate::cli::{
+    exit::{Exit, Failure, say},
+    show::{printable, short},
+    table,
+};
+
+/// Lists events that are still kept, in the order of their positions
+#[derive(Args, Debug)]
+pub(super) struct List {
+    #[command(flatten)]
+    which: Which,
+    /// How many at most
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// The next page: the position that the last one ended with
+    #[arg(long, value_name = "POSITION")]
+    after: Option<u64>,
+}
+
+impl List {
+    pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        let now = desk.records.now().await?;
+        let mut filter = self.which.filter(now, self.limit);
+        filter.after = self.after.map(Pos);
+        let events = desk.inspect.events(filter).await?;
+        let full = u32::try_from(events.len()).is_ok_and(|count| count == self.limit);
+        let next = events.last().filter(|_| full).map(|placed| placed.pos.0);
+        if desk.json {
+            let events: Vec<_> = events.iter().map(view::event).collect();
+            say(&json!({ "events": events, "next": next }).to_string())?;
+            return Ok(Exit::Fine);
+        }
+        say(&listed(&events, now))?;
+        if let Some(next) = next {
+            say(&format!("\nmore: --after {next}"))?;
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+fn listed(events: &[Placed], now: Timestamp) -> String {
+    if events.is_empty() {
+        return "no events".into();
+    }
+    let mut table = table::plain(["event", "aggregate", "type", "appended", "intent"]);
+    for placed in events {
+        let event = &placed.event;
+        table.add_row([
+            event.id.to_string(),
+            view::aggregate(event),
+            printable(&event.kind),
+            format!("{} ago", short(now, placed.at)),
+            event.intent.as_ref().map(ToString::to_string).unwrap_or_default(),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+/// Shows all that is kept of one event, and where it stands on its way to each destination
+#[derive(Args, Debug)]
+pub(super) struct Show {
+    /// The event
+    #[arg(value_parser = id)]
+    event: EventId,
+}
+
+impl Show {
+    pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        let Deliveries { placed, states, parked, now } = Deliveries::of(desk, self.event).await?;
+        let known = placed.or_else(|| parked.first().map(|parked| parked.placed.clone()));
+        let Some(placed) = known else {
+            return Err(Failure::refused(format!(
+                "there is no event {}: it was never committed, or is no longer kept",
+                self.event
+            )));
+        };
+        if desk.json {
+            let deliveries = told(&placed, &states, &parked);
+            say(&json!({ "event": view::event(&placed), "deliveries": deliveries }).to_string())?;
+            return Ok(Exit::Fine);
+        }
+        say(&table::pairs(view::lines(&placed, now)))?;
+        for state in &states {
+            let standing = Standing::of(&placed, state, &parked);
+            say(&format!("\n{}: {}", state.destination, standing.sentence(now)))?;
+        }
+        Ok(Exit::Fine)
+    }
+}
+
+/// All that is known of one event's way.
+pub(in crate::cli) struct Deliveries {
+    pub(in crate::cli) placed: Option<Placed>,
+    pub(in crate::cli) states: Vec<DestinationState>,
+    pub(in crate::cli) parked: Vec<Parked>,
+    pub(in crate::cli) now: Timestamp,
+}
+
+impl Deliveries {
+    pub(in crate::cli) async fn of(desk: &Desk, id: EventId) -> Result<Self, Failure> {
+        // The event first: what is told of destinations is then as new as it is, or newer.
+        let filter = EventFilter { id: Some(id), limit: 1, ..EventFilter::default() };
+        let placed = desk.inspect.events(filter).await?.into_iter().next();
+        let (states, now) = desk.destinations().await?;
+        let filter = ParkedFilter { id: Some(id), limit: 1_000, ..ParkedFilter::default() };
+        let parked = desk.inspect.parked(filter).await?;
+        Ok(Self { placed, states, parked, now })
+    }
+}
+
+/// Where an event stands on its way to one destination.
+pub(in crate::cli) enum Standing<'a> {
+    /// It is parked.
+    Parked(&'a Parked),
+    /// The destination has everything that was appended before, and it.
+    Passed,
+    /// It waits, or is on its way.
+    Waiting,
+}
+
+impl<'a> Standing<'a> {
+    pub(in crate::cli) fn of(
+        placed: &Placed,
+        state: &DestinationState,
+        parked: &'a [Parked],
+    ) -> Self {
+        if let Some(row) = parked.iter().find(|row| row.destination == state.destination) {
+            return Standing::Parked(row);
+        }
+        match state.oldest {
+            Some(oldest) if placed.at >= oldest => Standing::Waiting,
+            _ => Standing::Passed,
+        }
+    }
+
+    const fn word(&self) -> &'static str {
+        match self {
+            Standing::Parked(_) => "parked",
+            Standing::Passed => "passed",
+            Standing::Waiting => "waiting",
+        }
+    }
+
+    pub(in crate::cli) fn sentence(&self, now: Timestamp) -> String {
+        match self {
+            Standing::Parked(row) => {
+                let why = if row.why.is_empty() {
+                    String::new()
+                } else {
+                    format!(": {}", printable(&row.why))
+                };
+                let (state, since) = (row.state.as_str(), short(now, row.parked_at));
+                format!("parked for {since} ({state}, {} attempts){why}", row.attempts)
+            }
+            Standing::Passed => {
+                "passed: it has the event, or is not sent events of this type".into()
+            }
+            Standing::Waiting => "waiting, or on its way".into(),
+        }
+    }
+}
+
+pub(in crate::cli) fn told(
+    placed: &Placed,
+    states: &[DestinationState],
+    parked: &[Parked],
+) -> Vec<Value> {
+    let one = |state: &DestinationState| {
+        let standing = Standing::of(placed, state, parked);
+        let row = match &standing {
+            Standing::Parked(row) => Some(view::parked(row)),
+            _ => None,
+        };
+        let destination = state.destination.as_str();
+        json!({ "destination": destination, "standing": standing.word(), "parked": row })
+    };
+    states.iter().map(one).collect()
+}

@@ -1,0 +1,128 @@
+//! Which events of which store.
+
+use std::sync::Arc;
+
+use clap::Args;
+use semel::{
+    Operation, Timestamp,
+    outbox::{
+        Destination, EventId, Lane, OutboxInspect,
+        store::{DestinationState, EventFilter},
+    },
+};
+
+use crate::{
+    cli::{
+        exit::Failure,
+        show::{Moment, moment},
+        store::StoreArgs,
+    },
+    records::Records,
+    stores,
+};
+
+/// An open store with an outbox.
+pub(in crate::cli) struct Desk {
+    pub(in crate::cli) inspect: Arc<dyn OutboxInspect>,
+    pub(in crate::cli) records: Records,
+    pub(in crate::cli) json: bool,
+}
+
+impl Desk {
+    pub(in crate::cli) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
+        let (store, _) = store.read()?;
+        let opened = stores::open_existing(&store).await?;
+        let outbox = opened
+            .outbox
+            .ok_or_else(|| Failure::usage(format!("the store {} has no outbox", store.url)))?;
+        let records = Records::new(opened.store, opened.inspect);
+        Ok(Self { inspect: outbox.inspect, records, json })
+    }
+
+    /// Returns every destination, and the store's time.
+    pub(in crate::cli) async fn destinations(
+        &self,
+    ) -> Result<(Vec<DestinationState>, Timestamp), Failure> {
+        let states = self.inspect.destinations().await?;
+        let now = match states.first() {
+            Some(state) => state.now,
+            None => self.records.now().await?,
+        };
+        Ok((states, now))
+    }
+
+    /// Returns a destination that is known.
+    pub(super) async fn destination(
+        &self,
+        name: &Destination,
+    ) -> Result<DestinationState, Failure> {
+        let states = self.inspect.destinations().await?;
+        let names: Vec<_> = states.iter().map(|state| state.destination.to_string()).collect();
+        states.into_iter().find(|state| state.destination == *name).ok_or_else(|| {
+            let known = match names.as_slice() {
+                [] => "no relay ever led one".to_owned(),
+                names => format!("there is {}", names.join(", ")),
+            };
+            Failure::refused(format!("there is no destination {name}: {known}"))
+        })
+    }
+}
+
+/// Which events.
+#[derive(Args, Debug)]
+pub(super) struct Which {
+    /// Only this one
+    #[arg(long, value_name = "ID", value_parser = id)]
+    pub(super) event: Option<EventId>,
+    /// Only of this aggregate, as its type, a slash and its id
+    #[arg(long, value_name = "TYPE/ID", value_parser = lane)]
+    pub(super) aggregate: Option<Lane>,
+    /// Only effects of this operation
+    #[arg(long)]
+    pub(super) operation: Option<Operation>,
+    /// Only appended since then: how long ago, such as 2h, or an instant in UTC
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(super) since: Option<Moment>,
+    /// Only appended before then
+    #[arg(long, value_name = "WHEN", value_parser = moment)]
+    pub(super) until: Option<Moment>,
+}
+
+impl Which {
+    /// Says whether it names all events.
+    pub(super) const fn is_all(&self) -> bool {
+        self.event.is_none()
+            && self.aggregate.is_none()
+            && self.operation.is_none()
+            && self.since.is_none()
+            && self.until.is_none()
+    }
+
+    pub(super) fn filter(self, now: Timestamp, limit: u32) -> EventFilter {
+        EventFilter {
+            id: self.event,
+            lane: self.aggregate,
+            operation: self.operation,
+            from: self.since.map(|since| since.instant(now)),
+            until: self.until.map(|until| until.instant(now)),
+            limit,
+            ..EventFilter::default()
+        }
+    }
+}
+
+/// Reads the id of an event.
+pub(in crate::cli) fn id(text: &str) -> Result<EventId, String> {
+    text.parse().map_err(|_| "the id of an event is a UUID".into())
+}
+
+/// Reads the name of a destination.
+pub(super) fn destination(text: &str) -> Result<Destination, String> {
+    Destination::new(text).map_err(|error| error.to_string())
+}
+
+/// Reads an aggregate. The first slash parts its type from its id.
+pub(super) fn lane(text: &str) -> Result<Lane, String> {
+    let (kind, id) = text.split_once('/').ok_or("write the type, a slash and the id")?;
+    Lane::new(kind, id).map_err(|error| error.to_string())
+}

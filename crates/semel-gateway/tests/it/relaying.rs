@@ -1,0 +1,9 @@
+//! Events of a real outbox, relayed by the binary to receivers that count what they are sent.
+
+mod inside;
+mod killed;
+mod on_postgres;
+mod parking;
+mod place;
+mod telling;
+mod watching;

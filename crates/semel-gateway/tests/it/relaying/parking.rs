@@ -1,0 +1,125 @@
+//! Events that a destination refuses, and what operators say about them.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use crate::{
+    message::answer,
+    upstream::{Deed, Upstream},
+};
+
+use super::place::{Place, Relay, first_seen, id, until};
+
+/// A receiver that refuses event 3 of aggregate `a` until it is mended.
+struct Picky {
+    receiver: Upstream,
+    mended: Arc<AtomicBool>,
+}
+
+impl Picky {
+    async fn new() -> Self {
+        let mended = Arc::new(AtomicBool::new(false));
+        let is_mended = Arc::clone(&mended);
+        let receiver = Upstream::new(move |message| {
+            let poison = message.header("idempotency-key") == Some(&*id("a", 3));
+            let refuses = poison && !is_mended.load(Ordering::SeqCst);
+            let problem = "{\"title\":\"no such order\"}";
+            let kind = [("content-type", "application/problem+json")];
+            let answer = if refuses { answer(422, &kind, problem) } else { answer(204, &[], "") };
+            async move { Deed::Write(answer) }
+        })
+        .await;
+        Self { receiver, mended }
+    }
+
+    /// Returns what was taken of aggregate `a`, in order.
+    fn taken(&self) -> Vec<u32> {
+        let all = first_seen(&self.receiver, "a");
+        if self.mended.load(Ordering::SeqCst) {
+            return all;
+        }
+        all.into_iter().filter(|number| *number != 3).collect()
+    }
+}
+
+/// Appends events of two aggregates and waits until the poison is parked.
+async fn parked(picky: &Picky) -> (Place, Relay) {
+    let place = Place::to(&[("hooks", &picky.receiver)]);
+    let relay = Relay::start(&place).await;
+    place.append("a", 0..6);
+    place.append("b", 0..6);
+    until("it was parked", async || {
+        let told = place.outbox(&["--json", "parked", "hooks", "--state", "failed"]).json();
+        told["parked"].as_array().unwrap().len() == 1
+    })
+    .await;
+    place.until_drained().await;
+    (place, relay)
+}
+
+const SIGNED: [&str; 3] = ["--yes", "--note", "looked into it"];
+
+/// M40: a poison event parks its aggregate in order, and others flow; retried, all of it goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_event_parks_its_aggregate_and_a_retry_lets_it_go_on_in_order() {
+    let picky = Picky::new().await;
+    let (place, _relay) = parked(&picky).await;
+    assert_eq!(first_seen(&picky.receiver, "b"), (0..6).collect::<Vec<_>>());
+    assert_eq!(picky.taken(), [0, 1, 2]);
+    let told = place.outbox(&["--json", "parked", "--aggregate", "order/a"]).json();
+    let rows: Vec<_> = told["parked"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["event"]["payload"].as_str().unwrap(), row["state"].as_str().unwrap()))
+        .collect();
+    assert_eq!(rows, [("3", "failed"), ("4", "behind"), ("5", "behind")]);
+    assert_eq!(told["parked"][0]["attempts"], 2);
+    let shown = place.outbox(&["parked"]).out;
+    assert!(shown.contains("it answered 422: no such order"), "{shown}");
+
+    // What only waits behind another cannot be told to go.
+    let behind = place.outbox(&["retry", "hooks", &id("a", 4), "--note", "x"]);
+    behind.ends(1, "only waits behind others");
+    place.outbox(&["retry", "hooks", &id("b", 1), "--note", "x"]).ends(1, "is not parked");
+    place.outbox(&["retry", "hoks", "--all", "--note", "x"]).ends(1, "there is hooks");
+    picky.mended.store(true, Ordering::SeqCst);
+    place.outbox(&["retry", "hooks", "--aggregate", "order/a", "--note", "mended"]).ends(0, "");
+    until("it went on", async || picky.taken().len() == 6).await;
+    assert_eq!(picky.taken(), [0, 1, 2, 3, 4, 5]);
+    let audit = place.outbox(&["--json", "audit", "hooks"]).json();
+    let row = &audit["audit"][0];
+    assert_eq!(
+        (&row["kind"], &row["actor"], &row["note"], &row["event"]),
+        (&"retry".into(), &"ada".into(), &"mended".into(), &id("a", 3).into())
+    );
+}
+
+/// M41: a poison event that is left out does not block its aggregate.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_skipped_event_is_never_sent_and_the_next_ones_are() {
+    let picky = Picky::new().await;
+    let (place, _relay) = parked(&picky).await;
+    let skip = ["skip", "hooks", &id("a", 3)];
+    place.outbox(&[&skip[..], &["--note", "x"]].concat()).ends(2, "nobody can be asked");
+    let skipped = place.outbox(&[&skip[..], &SIGNED[..]].concat());
+    skipped.ends(0, "");
+    assert!(skipped.out.contains("1 marked: skip"), "{skipped:?}");
+    until("the next ones came", async || picky.taken().len() == 5).await;
+    assert_eq!(picky.taken(), [0, 1, 2, 4, 5]);
+    until("nothing is parked", async || place.outbox(&["parked"]).out.contains("nothing")).await;
+    assert!(!picky.mended.load(Ordering::SeqCst));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dropped_event_takes_what_is_parked_behind_it_along() {
+    let picky = Picky::new().await;
+    let (place, _relay) = parked(&picky).await;
+    place.outbox(&[&["drop", "hooks", "--all"][..], &SIGNED[..]].concat()).ends(0, "");
+    until("nothing is parked", async || place.outbox(&["parked"]).out.contains("nothing")).await;
+    place.append("a", 6..8);
+    until("the aggregate goes on", async || picky.taken().len() == 5).await;
+    assert_eq!(picky.taken(), [0, 1, 2, 6, 7]);
+}

@@ -79,7 +79,7 @@ async fn child_that_sells_and_relays_until_it_is_killed() {
     }
 }
 
-/// M55, M4: whenever the process was killed, what was committed is sent and nothing else, each aggregate
+/// M55: whenever the process was killed, what was committed is sent and nothing else, each aggregate
 /// in its order, and a copy has the id of the first.
 #[tokio::test]
 async fn what_was_committed_before_a_kill_is_sent_and_nothing_else() {
@@ -102,7 +102,7 @@ async fn what_was_committed_before_a_kill_is_sent_and_nothing_else() {
     for line in &lines {
         let [number, id, lane] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
         let number: u32 = number.parse().unwrap();
-        let first = by_number.get(&number).is_none();
+        let first = !by_number.contains_key(&number);
         assert_eq!(*by_number.entry(number).or_insert(id), id, "two events of one sale");
         if first {
             let before = last.insert(lane, number).unwrap_or_default();

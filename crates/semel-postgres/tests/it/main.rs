@@ -29,6 +29,7 @@ mod outbox;
 mod prepared;
 mod racing;
 mod referring;
+mod relaying;
 mod roles;
 mod schema;
 mod securing;

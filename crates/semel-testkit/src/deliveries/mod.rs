@@ -173,33 +173,13 @@ impl Deliveries {
     #[must_use]
     pub fn judge(&self) -> Judgement {
         let inner = self.lock();
-        let mut judgement = Judgement::default();
-        let mut seen = BTreeSet::new();
-        let mut last: BTreeMap<&Lane, Number> = BTreeMap::new();
-        for (id, lane, number) in &inner.delivered {
-            judgement.flaws.extend(inner.untrue(*id, lane, *number));
-            if !seen.insert(*id) {
-                judgement.copies += 1;
-                continue;
-            }
-            let latest = last.entry(lane).or_insert(*number);
-            if *latest > *number {
-                let (lane, number, after) = (lane.clone(), *number, *latest);
-                judgement.flaws.push(Flaw::Inverted { lane, number, after });
-            }
-            *latest = (*latest).max(*number);
-        }
-        judgement.delivered = seen.len();
-        for (id, event) in &inner.appended {
-            if event.fate == Fate::Committed {
-                judgement.committed += 1;
-                if !seen.contains(id) {
-                    let (lane, number) = (event.lane.clone(), event.number);
-                    judgement.flaws.push(Flaw::Lost { lane, number });
-                }
-            }
-        }
-        judgement
+        inner.judge(&inner.delivered)
+    }
+
+    /// Says which promises another way of delivery has broken, which delivered these copies.
+    #[must_use]
+    pub fn judge_other(&self, delivered: &[(EventId, Lane, Number)]) -> Judgement {
+        self.lock().judge(delivered)
     }
 
     fn ended(&self, id: EventId, fate: Fate) {
@@ -214,6 +194,36 @@ impl Deliveries {
 }
 
 impl Inner {
+    fn judge(&self, delivered: &[(EventId, Lane, Number)]) -> Judgement {
+        let mut judgement = Judgement::default();
+        let mut seen = BTreeSet::new();
+        let mut last: BTreeMap<&Lane, Number> = BTreeMap::new();
+        for (id, lane, number) in delivered {
+            judgement.flaws.extend(self.untrue(*id, lane, *number));
+            if !seen.insert(*id) {
+                judgement.copies += 1;
+                continue;
+            }
+            let latest = last.entry(lane).or_insert(*number);
+            if *latest > *number {
+                let (lane, number, after) = (lane.clone(), *number, *latest);
+                judgement.flaws.push(Flaw::Inverted { lane, number, after });
+            }
+            *latest = (*latest).max(*number);
+        }
+        judgement.delivered = seen.len();
+        for (id, event) in &self.appended {
+            if event.fate == Fate::Committed {
+                judgement.committed += 1;
+                if !seen.contains(id) {
+                    let (lane, number) = (event.lane.clone(), event.number);
+                    judgement.flaws.push(Flaw::Lost { lane, number });
+                }
+            }
+        }
+        judgement
+    }
+
     /// What is untrue about one copy.
     fn untrue(&self, id: EventId, lane: &Lane, number: Number) -> Option<Flaw> {
         let Some(appended) = self.appended.get(&id) else { return Some(Flaw::Invented(id)) };

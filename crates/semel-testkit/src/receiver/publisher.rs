@@ -37,6 +37,13 @@ impl ReceiverPublisher {
         Self { address, capabilities, idle: Mutex::default() }
     }
 
+    /// Sends within another time.
+    #[must_use]
+    pub const fn within(mut self, publish_wait: Duration) -> Self {
+        self.capabilities.publish_wait = publish_wait;
+        self
+    }
+
     /// Sends one message of each lane at a time.
     #[must_use]
     pub const fn one_by_one(mut self) -> Self {

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::{FreshOutbox, verbs::*};
 
-/// Of 8 that ask at once one leads, round after round, each under a larger epoch.
+/// M26: of 8 that ask at once one leads, round after round, each under a larger epoch.
 pub async fn one_of_8_leads(on: FreshOutbox) {
     let mut last = None;
     for _ in 0..10 {

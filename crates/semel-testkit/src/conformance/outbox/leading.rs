@@ -38,7 +38,7 @@ pub async fn a_live_leader_is_not_taken_over(on: FreshOutbox) {
     follows(&*on.store, lead(&kafka(), "second")).await;
 }
 
-/// A leader whose lease is over is taken over, under a larger epoch.
+/// M32: a leader whose lease is over is taken over, under a larger epoch.
 pub async fn a_lapsed_leader_is_taken_over_with_a_larger_epoch(on: FreshOutbox) {
     let mut leader = on.lead("first").await;
     for _ in 0..3 {
@@ -65,7 +65,7 @@ pub async fn a_lapsed_leadership_can_be_renewed(on: FreshOutbox) {
     follows(&*on.store, lead(&kafka(), "second")).await;
 }
 
-/// Whoever was overtaken does not renew, and takes nothing from the new leader.
+/// M23: whoever was overtaken does not renew, and takes nothing from the new leader.
 pub async fn an_overtaken_leader_does_not_renew(on: FreshOutbox) {
     let old = on.lead("first").await;
     let new = on.overtaken(&old).await;
@@ -128,7 +128,7 @@ pub async fn where_it_begins_is_asked_once(on: FreshOutbox) {
     assert_eq!(ids(&on.drain(&leader).await), ids_of(&told));
 }
 
-/// A take-over writes no more when much waits than when little does.
+/// M35: a take-over writes no more when much waits than when little does.
 pub async fn a_take_over_writes_little_however_much_waits(on: FreshOutbox) {
     let mut leader = on.lead("first").await;
     let mut written = Vec::new();

@@ -39,7 +39,7 @@ pub async fn parked_rows_keep_their_order(on: FreshOutbox) {
     assert!(all.is_sorted_by(|one, next| one.seq < next.seq));
 }
 
-/// A lane whose head waits for an operator has nothing due, however much waits behind it.
+/// M40: a lane whose head waits for an operator has nothing due, however much waits behind it.
 pub async fn nothing_is_due_behind_a_failed_head(on: FreshOutbox) {
     let leader = on.lead("first").await;
     on.park_lane(&leader, "a", 3).await;
@@ -104,7 +104,7 @@ pub async fn a_head_that_was_behind_can_fail(on: FreshOutbox) {
     );
 }
 
-/// Of a row that is left out only that row goes.
+/// M41: of a row that is left out only that row goes.
 pub async fn a_skipped_head_goes_alone(on: FreshOutbox) {
     let leader = on.lead("first").await;
     let rows = on.park_lane(&leader, "a", 3).await;

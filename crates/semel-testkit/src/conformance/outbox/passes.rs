@@ -89,7 +89,7 @@ pub async fn a_second_process_sees_the_same(on: FreshOutbox) {
     end(&*second, &new, &again).await;
 }
 
-/// Each destination has a cursor of its own.
+/// M05: each destination has a cursor of its own.
 pub async fn every_destination_has_its_own_cursor(on: FreshOutbox) {
     let first = on.lead("first").await;
     let second = on.lead_to(&destination("webhooks"), "first").await;

@@ -16,7 +16,7 @@ pub async fn events_come_in_order(on: FreshOutbox) {
     assert_eq!(ids(&rest.placed), ids_of(&told));
 }
 
-/// An event that was appended in several steps of one transaction keeps their order.
+/// M52: an event that was appended in several steps of one transaction keeps their order.
 pub async fn steps_of_a_transaction_keep_their_order(on: FreshOutbox) {
     let leader = on.lead("first").await;
     let told = events(5);

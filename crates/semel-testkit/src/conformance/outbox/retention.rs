@@ -87,7 +87,7 @@ pub async fn a_forgotten_destination_holds_nothing_up(on: FreshOutbox) {
     assert_eq!(on.events().await, []);
 }
 
-/// Parked rows keep their copies, and go out of them.
+/// M44: parked rows keep their copies, and go out of them.
 pub async fn parked_rows_outlive_their_events(on: FreshOutbox) {
     let Some(retain) = power(&on) else { return };
     let leader = on.lead("first").await;
@@ -102,8 +102,8 @@ pub async fn parked_rows_outlive_their_events(on: FreshOutbox) {
     assert_eq!(on.due().await, rows[1..2]);
 }
 
-/// M65: what an open transaction has appended is kept and read when it commits, however old it is by
-/// then and whatever was dropped around it; and no step waits for that transaction.
+/// M65: what an open transaction has appended is kept and read when it commits, however old it is
+/// by then and whatever was dropped around it; and no step waits for that transaction.
 pub async fn what_commits_late_is_kept(on: FreshOutbox) {
     let Some(retain) = power(&on).filter(|_| on.open_at_once) else { return };
     let leader = on.lead("first").await;

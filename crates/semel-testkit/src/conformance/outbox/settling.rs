@@ -76,7 +76,7 @@ pub async fn a_late_settlement_takes_nothing_back(on: FreshOutbox) {
     assert_eq!(ids(&on.some(&leader).await.placed), ids_of(&told[4..]));
 }
 
-/// M23: whoever was overtaken settles nothing: not the cursor, not a parked row.
+/// M20, M25: whoever was overtaken settles nothing: not the cursor, not a parked row.
 pub async fn an_overtaken_leader_settles_nothing(on: FreshOutbox) {
     let old = on.lead("first").await;
     let parked = on.park_lane(&old, "parked", 2).await;

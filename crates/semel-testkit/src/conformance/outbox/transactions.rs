@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{FreshOutbox, verbs::*};
 
-/// M2: nothing of a transaction that was rolled back is ever read, and nothing is held up by it.
+/// M02: nothing of a transaction that was rolled back is ever read, and nothing is held up by it.
 pub async fn nothing_rolled_back_is_ever_read(on: FreshOutbox) {
     let leader = on.lead("first").await;
     let told = events(2);
@@ -49,8 +49,8 @@ pub async fn an_open_transaction_holds_nothing_up(on: FreshOutbox) {
     assert_eq!(ids(&on.drain(&leader).await), ids_of(&late));
 }
 
-/// M1: what commits late is in a later pass, whether the pass before it was read, half settled or
-/// closed by then.
+/// M01, M04: what commits late is in a later pass, whether the pass before it was read, half
+/// settled or closed by then.
 pub async fn what_commits_late_is_in_a_later_pass(on: FreshOutbox) {
     if !on.open_at_once {
         return;

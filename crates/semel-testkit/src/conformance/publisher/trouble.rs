@@ -31,8 +31,8 @@ fn batch(on: &FreshPublisher, n: usize) -> Vec<Message> {
     on.batches(&messages(n, 3)).remove(0)
 }
 
-/// A far end that is away confirms nothing; what was refused for it is the destination's fault and never
-/// arrives; and the publisher works again when the far end does.
+/// M43: a far end that is away confirms nothing; what was refused for it is the destination's fault
+/// and never arrives; and the publisher works again when the far end does.
 pub async fn a_far_end_that_is_away_confirms_nothing(on: FreshPublisher) {
     on.goes_on().await;
     if !on.far.trouble(Trouble::Away).await {
@@ -112,7 +112,7 @@ pub async fn nothing_is_confirmed_behind_what_is_not(on: FreshPublisher) {
     on.goes_on().await;
 }
 
-/// A far end that takes what comes and never answers: nobody can say, and that in time.
+/// M55: a far end that takes what comes and never answers: nobody can say, and that in time.
 pub async fn a_mute_far_end_is_unknown_in_time(on: FreshPublisher) {
     on.goes_on().await;
     if !on.far.trouble(Trouble::Mute).await {
@@ -126,7 +126,8 @@ pub async fn a_mute_far_end_is_unknown_in_time(on: FreshPublisher) {
     on.goes_on().await;
 }
 
-/// A far end that says it takes nothing for now is the destination's fault, never the message's.
+/// M56: a far end that says it takes nothing for now is the destination's fault, never the
+/// message's.
 pub async fn an_overloaded_far_end_is_the_destinations_fault(on: FreshPublisher) {
     if !on.far.trouble(Trouble::Overloaded).await {
         return;

@@ -43,7 +43,7 @@ pub async fn what_was_not_acked_comes_again(on: FreshSource) {
     on.nothing_is_left().await;
 }
 
-/// A source that is dropped, as by a crash, has acknowledged nothing by that.
+/// M97: a source that is dropped, as by a crash, has acknowledged nothing by that.
 pub async fn a_dropped_source_acknowledges_nothing(on: FreshSource) {
     let sent = on.send(6, 4).await;
     let mut first = on.open().await;

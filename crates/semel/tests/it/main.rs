@@ -14,6 +14,7 @@ mod keeping;
 mod lost_answers;
 mod memory;
 mod memory_outbox;
+mod relaying;
 mod retention;
 mod shutdown;
 mod simulation;

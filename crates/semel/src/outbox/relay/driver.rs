@@ -27,7 +27,7 @@ use crate::{
 const HEARD_AT_ONCE: usize = 64;
 
 /// How long the loop sleeps at most.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+const LONGEST_SLEEP: Duration = Duration::from_secs(10);
 
 /// What the loop is made of.
 pub(super) struct Parts {
@@ -163,7 +163,12 @@ impl Driver {
         self.set_aside(&mut term, now);
         if !self.closing.has_begun() {
             self.list_parked(&mut term, now);
+        }
+        // What was confirmed while it was parked is told before the leadership is given up.
+        if !self.closing.has_begun() || (self.flights.is_empty() && term.parked.owes()) {
             self.ask_due(&mut term, now);
+        }
+        if !self.closing.has_begun() {
             self.send(&mut term, now);
             self.read(&mut term, now);
         }

@@ -33,7 +33,7 @@ pub struct DestinationHealth {
     pub in_hand: u64,
     /// How many of them are neither confirmed nor to be parked.
     pub waiting: u64,
-    /// How long ago the oldest of them was appended.
+    /// How long ago the oldest of them was appended, or parked if it waits aside to be sent.
     pub oldest: Option<Duration>,
     /// How many lanes are parked.
     pub parked_lanes: u64,
@@ -171,7 +171,8 @@ impl Board {
     }
 
     pub(super) fn show(&self, term: &Term, circuit: &Circuit, now: Monotonic) {
-        let oldest = term.ledger.oldest();
+        // What is parked aside still waits to be sent: that it is no longer in the table cures nothing.
+        let oldest = [term.ledger.oldest(), term.parked.oldest()].into_iter().flatten().min();
         let age = oldest.and_then(|at| term.store_time_at(now).map(|time| time.since(at)));
         let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
         let mut shown = self.lock();

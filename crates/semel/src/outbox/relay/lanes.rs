@@ -244,19 +244,21 @@ impl Lanes {
         items
     }
 
-    /// Lists lanes that are shut or whose batch is on its way for long. Those with parked rows hold
-    /// nobody up and are not among them.
-    pub(super) fn stuck(&self, now: Monotonic, long: Duration) -> Vec<Stuck> {
+    /// Lists lanes that are shut or whose batch is on its way, and counts those that are neither.
+    /// Lanes with parked rows hold nobody up and are not among them.
+    pub(super) fn stuck(&self, now: Monotonic, long: Duration) -> (Vec<Stuck>, usize) {
         let lanes = self.slots.iter().enumerate();
+        let mut others = 0;
         let stuck = lanes.filter_map(|(nth, state)| {
             let state = state.as_ref().filter(|state| !state.parked)?;
+            others += usize::from(state.shut.is_none() && state.flying.is_none());
             let shut = state.shut.as_ref();
             let (since, confirmed) =
                 shut.map(|shut| (shut.since, shut.confirmed)).or(state.flying)?;
             let troubles = shut.map_or(0, |shut| shut.troubles);
             Some(Stuck { nth, troubles, confirmed, long: now.since(since) >= long })
         });
-        stuck.collect()
+        (stuck.collect(), others)
     }
 
     fn state(&self, nth: Nth) -> Option<&State> {

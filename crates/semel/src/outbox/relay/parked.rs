@@ -3,12 +3,13 @@
 //! A lane is taken to be parked rather too long than too short: what is parked without need is sent on
 //! from there, what is sent past a parked event would be out of order.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::super::{
     event::{EventId, Lane},
     store::READ_MAX,
 };
+use crate::clock::Timestamp;
 
 /// How many events that were confirmed while they were being parked are kept in mind. A copy of what is
 /// forgotten is sent once more.
@@ -25,8 +26,9 @@ pub(super) struct ParkedLanes {
     listing: Option<Listing>,
     /// Whether a row has gone since lanes were last listed.
     changed: bool,
-    /// Rows in hand by their place, until what became of them is stored.
-    pub(super) in_hand: HashSet<u64>,
+    /// Rows in hand by their place, until what became of them is stored, and since when they are
+    /// parked.
+    pub(super) in_hand: BTreeMap<u64, Timestamp>,
     /// Events that were confirmed although they were parked meanwhile.
     confirmed: HashSet<EventId>,
 }
@@ -135,6 +137,21 @@ impl ParkedLanes {
         }
     }
 
+    /// Says whether an event was confirmed whose parked row is still to go.
+    pub(super) fn owes(&self) -> bool {
+        !self.confirmed.is_empty()
+    }
+
+    /// Forgets what was confirmed: the rows are sent once more.
+    pub(super) fn forgive(&mut self) {
+        self.confirmed.clear();
+    }
+
+    /// When the row in hand was parked that was parked first.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.in_hand.values().next().copied()
+    }
+
     /// Says, once, whether a parked event was confirmed already.
     pub(super) fn is_confirmed(&mut self, id: EventId) -> bool {
         self.confirmed.remove(&id)
@@ -159,7 +176,7 @@ mod tests {
         parked.stored([lane("a")].iter(), std::iter::empty());
         assert!(!parked.listed(vec![lane("b")], 10));
         assert!(parked.contains(&lane("a")) && parked.contains(&lane("b")));
-        parked.in_hand.insert(7);
+        parked.in_hand.insert(7, Timestamp::default());
         parked.stored(std::iter::empty(), [7].into_iter());
         assert!(parked.wants_listing());
         parked.list();

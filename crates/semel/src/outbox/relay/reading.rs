@@ -145,12 +145,15 @@ impl Driver {
         for row in rows {
             self.take_due(term, row, now);
         }
+        if self.closing.has_begun() {
+            term.parked.forgive();
+        }
     }
 
     /// Takes the first parked row of a lane in hand.
     fn take_due(&mut self, term: &mut Term, row: Parked, now: Monotonic) {
         let (seq, lane) = (row.seq, row.placed.event.lane.clone());
-        if term.parked.in_hand.contains(&seq) {
+        if term.parked.in_hand.contains_key(&seq) {
             return;
         }
         if !term.parked.contains(&lane) {
@@ -163,7 +166,7 @@ impl Driver {
         if term.lanes.find(&lane).is_some_and(|nth| term.lanes.is_flying(nth)) {
             return;
         }
-        term.parked.in_hand.insert(seq);
+        term.parked.in_hand.insert(seq, row.parked_at);
         match row.state {
             ParkedState::Drop | ParkedState::Skip => {
                 count(&self.counters.left_out);

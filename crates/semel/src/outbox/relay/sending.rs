@@ -293,8 +293,9 @@ impl Driver {
 
     /// Parks lanes that are stuck for long and hold up the rest.
     ///
-    /// Not while the destination itself seems to be away, since then everything is stuck: only what
-    /// failed again and again is parked then, which the circuit makes rare.
+    /// Not while the destination itself seems to be away, since then everything is stuck. Where so few
+    /// lanes are in hand that nobody can tell whose fault it is, those are parked that failed again and
+    /// again: what comes behind them will tell.
     pub(super) fn set_aside(&mut self, term: &mut Term, now: Monotonic) {
         if now < term.stuck_at || !self.is_held_up(term) {
             return;
@@ -302,11 +303,12 @@ impl Driver {
         term.stuck_at = now.after(self.policy.blocked_for / 2);
         // A destination that is slow is not stuck.
         let long = self.policy.blocked_for.max(self.pace * 4);
-        let stuck = term.lanes.stuck(now, long);
+        let (stuck, others) = term.lanes.stuck(now, long);
+        let in_hand = stuck.len() + others;
         let long: Vec<Stuck> = stuck.into_iter().filter(|stuck| stuck.long).collect();
         let (few, closed) = (long.len() <= FEW, self.circuit.state() == CircuitState::Closed);
         let works = |stuck: &Stuck| closed && (few || self.confirmed > stuck.confirmed);
-        let often = |stuck: &Stuck| stuck.troubles >= self.policy.attempts_max;
+        let often = |stuck: &Stuck| in_hand <= FEW && stuck.troubles >= self.policy.attempts_max;
         let aside = long.iter().filter(|stuck| works(stuck) || often(stuck)).take(ASIDE_AT_ONCE);
         for nth in aside.map(|stuck| stuck.nth).collect::<Vec<_>>() {
             count(&self.counters.set_aside);

@@ -35,6 +35,8 @@ impl Driver {
     pub(super) fn is_settled(&self, term: &Term) -> bool {
         let settler = &term.settler;
         !settler.asking
+            && !term.due.asking
+            && !term.parked.owes()
             && settler.current.is_none()
             && settler.unpark.is_empty()
             && term.ledger.settleable().is_none()

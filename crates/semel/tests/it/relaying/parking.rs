@@ -1,0 +1,167 @@
+//! Parked lanes: what is in them, and how they empty.
+
+use std::time::Duration;
+
+use semel::{
+    outbox::{Message, OutboxInspect, OutboxRetain, ParkedState, store::EventFilter},
+    store::Actor,
+};
+
+use super::{
+    refusing::mark,
+    script::Act,
+    world::{HOUR, MINUTE, SECOND, World, health, lane, to},
+};
+
+/// A world in which event 1 of lane a was refused for good.
+async fn poisoned() -> (World, semel::outbox::relay::Relay) {
+    let world = World::new();
+    world.script.rule(refuse_first);
+    let relay = world.with(|policy| {
+        policy.attempts_max = 2;
+        policy.failing_for = Duration::ZERO;
+    });
+    world.commit_all(&["a", "a", "a", "b"]);
+    world.run(SECOND * 10).await;
+    assert_eq!(world.parked().await, ["a:1:failed", "a:2:behind", "a:3:behind"]);
+    (world, relay)
+}
+
+fn refuse_first(message: &Message, _: u32) -> Act {
+    if &*message.event.kind == "1" { Act::Refuse } else { Act::Confirm }
+}
+
+/// M40: what comes later in a parked lane waits behind it where everybody sees it, and leaves in order
+/// once the head was sent.
+#[tokio::test]
+async fn a_retry_releases_a_parked_lane_in_order() {
+    let (world, _relay) = poisoned().await;
+    world.commit("a");
+    world.run(MINUTE).await;
+    assert_eq!(world.parked().await.len(), 4);
+    assert_eq!(world.script.first_arrivals(), ["b:4"]);
+    world.script.always(Act::Confirm);
+    mark(&world.outbox, &world, ParkedState::Retry).await;
+    world.run(SECOND * 5).await;
+    assert_eq!(world.script.first_arrivals(), ["b:4", "a:1", "a:2", "a:3", "a:5"]);
+    assert_eq!((world.script.arrivals().len(), world.state().await.parked), (5, 0));
+    // The lane goes on as any other: nothing of it is parked any more.
+    world.commit("a");
+    world.run(SECOND).await;
+    assert_eq!(world.script.first_arrivals().last().unwrap(), "a:6");
+    assert!(world.store.settlements().last().unwrap().0.park.is_empty());
+}
+
+/// M40, M41: a head that is left out lets the next event of its lane go.
+#[tokio::test]
+async fn a_skip_lets_the_next_event_of_the_lane_go() {
+    let (world, relay) = poisoned().await;
+    mark(&world.outbox, &world, ParkedState::Skip).await;
+    world.run(SECOND * 5).await;
+    assert_eq!(world.script.first_arrivals(), ["b:4", "a:2", "a:3"]);
+    assert_eq!((world.state().await.parked, health(&relay).stats.left_out), (0, 1));
+}
+
+#[tokio::test]
+async fn a_drop_leaves_out_what_was_parked_and_later_events_go() {
+    let (world, _relay) = poisoned().await;
+    mark(&world.outbox, &world, ParkedState::Drop).await;
+    world.run(SECOND * 5).await;
+    world.commit("a");
+    world.run(SECOND * 5).await;
+    assert_eq!(world.script.first_arrivals(), ["b:4", "a:5"]);
+    assert_eq!(world.state().await.parked, 0);
+}
+
+/// M44: a parked event is neither delivered nor old: retention does not touch it.
+#[tokio::test]
+async fn a_parked_event_outlives_retention() {
+    let (world, _relay) = poisoned().await;
+    world.run(HOUR).await;
+    while world.outbox.retain(MINUTE).await.unwrap().more {}
+    assert!(world.kept().await.is_empty());
+    assert_eq!(world.state().await.parked, 3);
+    world.script.always(Act::Confirm);
+    mark(&world.outbox, &world, ParkedState::Retry).await;
+    world.run(SECOND * 5).await;
+    assert_eq!(world.script.first_arrivals(), ["b:4", "a:1", "a:2", "a:3"]);
+}
+
+/// Whoever leads next knows the parked lanes before it sends anything.
+#[tokio::test]
+async fn a_new_leader_sends_nothing_past_a_parked_event() {
+    let (world, relay) = poisoned().await;
+    assert!(relay.close(MINUTE).await);
+    world.commit("a");
+    let _next = world.relay();
+    world.run(SECOND * 10).await;
+    assert_eq!(world.script.first_arrivals(), ["b:4"]);
+    assert_eq!(world.parked().await, ["a:1:failed", "a:2:behind", "a:3:behind", "a:5:behind"]);
+}
+
+/// A send that hangs keeps its own lane, and no other for longer than it may be stuck.
+#[tokio::test]
+async fn a_lane_whose_send_hangs_is_passed_and_goes_on_from_aside() {
+    let world = World::new();
+    world.script.can(|can| can.batch_max = 1);
+    world.script.rule(|message, before| {
+        let first = &*message.event.kind == "1" && before == 0;
+        if first { Act::ConfirmAfter(SECOND * 4) } else { Act::Confirm }
+    });
+    let relay = world.relay();
+    world.commit_all(&["a", "a", "b"]);
+    world.run(SECOND / 2).await;
+    world.commit("c");
+    world.run(SECOND * 2).await;
+    assert_eq!(world.script.first_arrivals(), ["b:3", "c:4"]);
+    assert_eq!(world.parked().await, ["a:1:behind", "a:2:behind"]);
+    world.run(SECOND * 5).await;
+    assert_eq!(world.script.first_arrivals(), ["b:3", "c:4", "a:1", "a:2"]);
+    // It was confirmed while it was parked: no second copy was sent.
+    assert_eq!((world.script.arrivals().len(), world.state().await.parked), (4, 0));
+    assert_eq!(health(&relay).stats.set_aside, 1);
+}
+
+/// An operator has events sent again: under their ids, in order, and later ones behind them.
+#[tokio::test]
+async fn events_are_sent_again_as_an_operator_says() {
+    let world = World::new();
+    let _relay = world.relay();
+    world.commit_all(&["a", "b", "a"]);
+    world.run(SECOND).await;
+    let actor = Actor { name: "operator".into(), note: "lost by the receiver".into() };
+    let filter = EventFilter { lane: Some(lane("a")), limit: 10, ..EventFilter::default() };
+    assert_eq!(world.outbox.replay(to(), filter, actor).await.unwrap(), 2);
+    world.run(SECOND * 5).await;
+    world.commit("a");
+    world.run(SECOND * 5).await;
+    let told: Vec<_> = world.script.arrivals().iter().map(|of| of.kind.clone()).collect();
+    assert_eq!(
+        told.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
+        ["1", "2", "3", "1", "3", "4"]
+    );
+    assert_eq!(world.state().await.parked, 0);
+}
+
+/// Past the bound of lanes kept in mind nothing more is read, and the relay says so.
+#[tokio::test]
+async fn more_parked_lanes_than_may_be_kept_in_mind_stop_the_reading() {
+    let world = World::new();
+    let refuse = |message: &Message| message.event.lane.id().starts_with("bad");
+    world.script.rule(move |message, _| if refuse(message) { Act::Refuse } else { Act::Confirm });
+    let relay = world.with(|policy| {
+        policy.attempts_max = 1;
+        policy.failing_for = Duration::ZERO;
+        policy.parked_lanes_max = 3;
+    });
+    world.commit_all(&["bad-1", "bad-2", "bad-3", "bad-4"]);
+    world.run(SECOND * 10).await;
+    world.commit("good");
+    world.run(MINUTE).await;
+    assert!(world.script.first_arrivals().is_empty());
+    assert!(relay.unready().iter().any(|why| why.to_string().contains("more than 3")));
+    mark(&world.outbox, &world, ParkedState::Skip).await;
+    world.run(SECOND * 10).await;
+    assert_eq!(world.script.first_arrivals(), ["good:5"]);
+    assert_eq!(relay.unready(), []);
+}

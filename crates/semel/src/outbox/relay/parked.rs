@@ -41,6 +41,15 @@ struct Kept {
     seen: u64,
 }
 
+/// What a page of a listing came to.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Listed {
+    /// It was the last one; these lanes were not known to be parked.
+    All(Vec<Lane>),
+    /// Another page may follow.
+    More,
+}
+
 /// The lanes told so far by a listing that goes on.
 #[derive(Debug)]
 struct Listing {
@@ -101,27 +110,31 @@ impl ParkedLanes {
         listing.lanes.last().cloned()
     }
 
-    /// Takes a page of lanes, and says whether another page may follow. Past `max` lanes it stops.
-    pub(super) fn listed(&mut self, page: Vec<Lane>, max: usize) -> bool {
+    /// Takes a page of lanes. Past `max` lanes it stops.
+    pub(super) fn listed(&mut self, page: Vec<Lane>, max: usize) -> Listed {
         let Some(listing) = self.listing.as_mut() else {
-            return false;
+            return Listed::All(Vec::new());
         };
         let more = page.len() >= READ_MAX && listing.lanes.len() <= max;
         listing.lanes.extend(page);
         if more {
-            return true;
+            return Listed::More;
         }
         let Some(Listing { began, lanes }) = self.listing.take() else {
-            return false;
+            return Listed::All(Vec::new());
         };
         let told: HashSet<&Lane> = lanes.iter().collect();
         self.lanes
             .retain(|lane, kept| kept.pending > 0 || kept.seen > began || told.contains(lane));
+        let mut new = Vec::new();
         for lane in lanes {
-            self.lanes.entry(lane).or_insert(Kept { pending: 0, seen: began });
+            if !self.lanes.contains_key(&lane) {
+                new.push(lane.clone());
+                self.lanes.insert(lane, Kept { pending: 0, seen: began });
+            }
         }
         self.known = true;
-        false
+        Listed::All(new)
     }
 
     /// A listing failed; it begins anew.
@@ -174,7 +187,7 @@ mod tests {
         // Parked after the listing began: the listing cannot know it.
         parked.parks(&lane("a"));
         parked.stored([lane("a")].iter(), std::iter::empty());
-        assert!(!parked.listed(vec![lane("b")], 10));
+        assert_eq!(parked.listed(vec![lane("b")], 10), Listed::All(vec![lane("b")]));
         assert!(parked.contains(&lane("a")) && parked.contains(&lane("b")));
         parked.in_hand.insert(7, Timestamp::default());
         parked.stored(std::iter::empty(), [7].into_iter());

@@ -7,6 +7,7 @@ use super::{
     driver::Driver,
     lanes::{Item, Origin},
     leading::STORE_RETRY,
+    parked::Listed,
     term::Term,
 };
 use crate::{
@@ -157,11 +158,9 @@ impl Driver {
             return;
         }
         if !term.parked.contains(&lane) {
-            // An operator has parked it: what is in hand of this lane comes behind.
+            // An operator has parked it, or a settlement came late that was repeated meanwhile.
             term.parked.saw(&lane);
-            if let Some(nth) = term.lanes.find(&lane) {
-                self.park_lane(term, nth, None);
-            }
+            self.joins(term, &lane);
         }
         if term.lanes.find(&lane).is_some_and(|nth| term.lanes.is_flying(nth)) {
             return;
@@ -176,6 +175,14 @@ impl Driver {
                 term.settler.unpark.push(Unpark::Sent { seq });
             }
             state => term.lanes.push(again(row, state, term.store_time_at(now), now)),
+        }
+    }
+
+    /// What is in hand of a lane comes behind its parked rows from now on: nothing of a parked lane is
+    /// ever sent from the table.
+    fn joins(&mut self, term: &mut Term, lane: &Lane) {
+        if let Some(nth) = term.lanes.find(lane) {
+            self.park_lane(term, nth, None);
         }
     }
 
@@ -210,8 +217,9 @@ impl Driver {
         };
         term.listing.failures = 0;
         term.listing.at = now.after(LIST_EVERY);
-        if term.parked.listed(page, self.policy.parked_lanes_max) {
-            self.list_on(term);
+        match term.parked.listed(page, self.policy.parked_lanes_max) {
+            Listed::All(new) => new.iter().for_each(|lane| self.joins(term, lane)),
+            Listed::More => self.list_on(term),
         }
     }
 }

@@ -278,8 +278,12 @@ impl Driver {
                     term.ledger.park(entry, row);
                 }
                 Origin::Parked { seq, .. } => {
-                    if let Some((attempts, why)) = failed.take() {
-                        term.settler.unpark.push(Unpark::Failed { seq, attempts, why });
+                    match failed.take() {
+                        Some((attempts, why)) => {
+                            term.settler.unpark.push(Unpark::Failed { seq, attempts, why });
+                        }
+                        // It is taken in hand again when it is due.
+                        None => drop(term.parked.in_hand.remove(&seq)),
                     }
                 }
             }

@@ -174,7 +174,8 @@ impl Script {
                     (false, unheard())
                 }
                 Act::Late(wait) => {
-                    self.arrive_late(message.clone(), wait);
+                    // Late, and yet behind what was sent before in its lane.
+                    self.arrive_late(message.clone(), wait.max(*delay));
                     (false, unheard())
                 }
                 Act::Lose => (false, unheard()),

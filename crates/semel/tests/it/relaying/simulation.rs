@@ -88,6 +88,8 @@ struct Played {
     arrivals: Vec<Arrival>,
     broken: Vec<String>,
     happened: BTreeMap<&'static str, u64>,
+    /// What was sent, arrived and settled, in the order of time, of a world in which something broke.
+    story: Vec<String>,
 }
 
 impl Sim {
@@ -308,6 +310,32 @@ impl Sim {
         false
     }
 
+    fn story(&self) -> Vec<String> {
+        let mut story = Vec::new();
+        for (id, (of, counter)) in &self.committed {
+            let skipped = if self.skipped.contains(id) { " (skipped)" } else { "" };
+            let sends = self.script.sends(*id).into_iter();
+            story.extend(sends.map(|at| (at, format!("sent {of}:{counter}{skipped}"))));
+        }
+        for arrival in self.script.arrivals() {
+            story.push((arrival.at, format!("arrived {}:{}", arrival.lane.id(), arrival.kind)));
+        }
+        for (nth, process) in self.processes.iter().enumerate() {
+            for (settle, answer, at) in process.store.timed() {
+                let park = settle.park.iter().map(|row| {
+                    let event = &row.placed.event;
+                    format!("{}:{}:{}", event.lane.id(), event.kind, row.state.as_str())
+                });
+                let park: Vec<String> = park.collect();
+                let Settle { epoch, upto, ends, unpark, .. } = &settle;
+                let told = format!("{upto:?} ends {ends} park {park:?} unpark {unpark:?}");
+                story.push((at, format!("process {nth} settles {epoch:?} {told}: {answer:?}")));
+            }
+        }
+        story.sort();
+        story.into_iter().map(|(at, told)| format!("{at:?} {told}")).collect()
+    }
+
     fn judge(&self, ended: bool) -> Played {
         let mut played = Played { arrivals: self.script.arrivals(), ..Played::default() };
         let broken = &mut played.broken;
@@ -335,6 +363,9 @@ impl Sim {
             if !arrived.contains(id) && !self.skipped.contains(id) {
                 broken.push(format!("{of}:{counter} is lost"));
             }
+        }
+        if !broken.is_empty() {
+            played.story = self.story();
         }
         for process in &self.processes {
             let stats = process.relay.destinations()[0].stats;
@@ -443,8 +474,9 @@ fn no_world_of_relays_loses_reorders_or_invents_an_event() {
         let played = play(seed, Lie::None);
         assert!(
             played.broken.is_empty(),
-            "world {seed}: {:#?}\nreplay with: SEMEL_SEED={seed} cargo test -p semel --test it \
+            "{:#?}\nworld {seed}: {:#?}\nreplay with: SEMEL_SEED={seed} cargo test -p semel --test it \
              relaying::simulation",
+            played.story,
             played.broken
         );
         for (name, count) in played.happened {

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use semel::{
-    Clock, StoreError, StoreErrorKind,
+    Clock, Monotonic, StoreError, StoreErrorKind,
     outbox::{
         Destination, Lane, Lead, Leader, Led, OutboxStore, Parked, Pos, Settle, Settled, Window,
         memory::MemoryOutbox, store::Pass,
@@ -49,6 +49,7 @@ pub(super) enum Do {
 type Rule = Box<dyn FnMut(Verb) -> Do + Send>;
 type Lie = Box<dyn FnMut(Settle) -> Settle + Send>;
 type Answered = (Settle, Option<Settled>);
+type Timed = (Settle, Option<Settled>, Monotonic);
 
 /// An outbox behind a rule.
 pub(super) struct Faulty {
@@ -56,7 +57,7 @@ pub(super) struct Faulty {
     clock: Arc<ManualClock>,
     rule: Mutex<Rule>,
     calls: Mutex<HashMap<Verb, u64>>,
-    settled: Arc<Mutex<Vec<Answered>>>,
+    settled: Arc<Mutex<Vec<Timed>>>,
     lie: Mutex<Lie>,
 }
 
@@ -100,6 +101,11 @@ impl Faulty {
 
     /// Every settlement that arrived, with its answer.
     pub(super) fn settlements(&self) -> Vec<Answered> {
+        self.timed().into_iter().map(|(settle, answer, _)| (settle, answer)).collect()
+    }
+
+    /// The same, and when each arrived.
+    pub(super) fn timed(&self) -> Vec<Timed> {
         self.settled.lock().unwrap().clone()
     }
 
@@ -170,11 +176,12 @@ impl OutboxStore for Faulty {
 
     async fn settle(&self, settle: Settle) -> Result<Settled, StoreError> {
         let (inner, settled) = (self.inner.clone(), Arc::clone(&self.settled));
+        let clock = Arc::clone(&self.clock);
         let settle = (self.lie.lock().unwrap())(settle);
         let call = async move {
             let answer = inner.settle(settle.clone()).await;
             let seen = answer.as_ref().ok().copied();
-            settled.lock().unwrap().push((settle, seen));
+            settled.lock().unwrap().push((settle, seen, clock.monotonic()));
             answer
         };
         self.through(Verb::Settle, call).await

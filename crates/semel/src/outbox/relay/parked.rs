@@ -3,7 +3,7 @@
 //! A lane is taken to be parked rather too long than too short: what is parked without need is sent on
 //! from there, what is sent past a parked event would be out of order.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, hash_map::Entry};
 
 use super::super::{
     event::{EventId, Lane},
@@ -128,9 +128,9 @@ impl ParkedLanes {
             .retain(|lane, kept| kept.pending > 0 || kept.seen > began || told.contains(lane));
         let mut new = Vec::new();
         for lane in lanes {
-            if !self.lanes.contains_key(&lane) {
-                new.push(lane.clone());
-                self.lanes.insert(lane, Kept { pending: 0, seen: began });
+            if let Entry::Vacant(vacant) = self.lanes.entry(lane) {
+                new.push(vacant.key().clone());
+                vacant.insert(Kept { pending: 0, seen: began });
             }
         }
         self.known = true;

@@ -175,7 +175,8 @@ impl Script {
                 }
                 Act::Late(wait) => {
                     // Late, and yet behind what was sent before in its lane.
-                    self.arrive_late(message.clone(), wait.max(*delay));
+                    let behind = *delay + Duration::from_millis(1);
+                    self.arrive_late(message.clone(), wait.max(behind));
                     (false, unheard())
                 }
                 Act::Lose => (false, unheard()),

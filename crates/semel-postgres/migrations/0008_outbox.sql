@@ -48,9 +48,6 @@ CREATE TABLE semel.outbox (
     key text COLLATE "C",
     facet bytea,
     at_us bigint NOT NULL DEFAULT semel.now_us(),
-    key_hash bigint NOT NULL GENERATED ALWAYS AS (
-        hashtextextended(aggregatetype || chr(31) || aggregateid, 0)
-    ) STORED,
     PRIMARY KEY (pos)
 ) PARTITION BY RANGE (pos);
 
@@ -146,7 +143,7 @@ SELECT
         ELSE left(o.headers::text, 1) END AS headers,
     o.aggregate_version, left(o.trace, 513) AS trace, left(o.cause, 801) AS cause,
     left(o.tenant, 256) AS tenant, left(o.operation, 129) AS operation, left(o.key, 256) AS key,
-    substr(o.facet, 1, 33) AS facet, o.id, o.xid, o.key_hash
+    substr(o.facet, 1, 33) AS facet, o.id, o.xid
 FROM semel.outbox AS o;
 
 -- The same of what is parked.

@@ -48,6 +48,13 @@ AS $$
 DECLARE
     here bigint;
 BEGIN
+    PERFORM FROM pg_sequence AS s WHERE s.seqrelid = 'semel.outbox_pos'::regclass
+        AND s.seqcache = 1 AND s.seqincrement = 1 AND NOT s.seqcycle;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'semel: the sequence semel.outbox_pos was changed' USING ERRCODE = 'SM011',
+            HINT = 'ALTER SEQUENCE semel.outbox_pos CACHE 1 INCREMENT 1 NO CYCLE: else positions are not '
+                'drawn in order, and events are lost';
+    END IF;
     SELECT c.system_identifier INTO here FROM pg_control_system() AS c;
     PERFORM FROM semel.outbox_home AS h WHERE h.system_id = here;
     IF FOUND THEN
@@ -244,10 +251,12 @@ $$;
 -- Says whether something is committed that the destination does not have. Nothing is written.
 CREATE FUNCTION semel.outbox_waits(last semel.outbox_cursor) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $$
 DECLARE
     found_pos bigint;
+    late xid8[];
 BEGIN
     IF last.old_upto IS NOT NULL THEN
         RETURN true;
@@ -258,8 +267,9 @@ BEGIN
     IF found_pos IS NOT NULL THEN
         RETURN true;
     END IF;
-    RETURN EXISTS (
-        SELECT FROM semel.outbox_late(last, pg_current_snapshot()) AS l (xid)
+    late := semel.outbox_late(last, pg_current_snapshot());
+    RETURN cardinality(late) > 0 AND EXISTS (
+        SELECT FROM unnest(late) AS l (xid)
         CROSS JOIN LATERAL (
             SELECT FROM semel.outbox AS o
             WHERE o.xid = l.xid AND o.pos > last.base_pos AND o.pos <= last.from_pos
@@ -272,20 +282,32 @@ $$;
 -- The transactions that the last snapshot does not show and another does, and that may have drawn a
 -- position before the last snapshot was taken: those that it lists as open; and those that had an id
 -- already which it does not list, since all it says of ids above the last that had ended is that.
-CREATE FUNCTION semel.outbox_late(last semel.outbox_cursor, shows pg_snapshot) RETURNS SETOF xid8
-LANGUAGE sql VOLATILE
-SET enable_seqscan = off SET jit = off
+CREATE FUNCTION semel.outbox_late(last semel.outbox_cursor, shows pg_snapshot) RETURNS xid8[]
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET plan_cache_mode = force_generic_plan
 AS $$
-    SELECT x.xid
-    FROM (
-        SELECT pg_snapshot_xip(last.from_snapshot)
-        UNION
-        SELECT o.xid
-        FROM semel.outbox AS o
-        WHERE o.xid >= pg_snapshot_xmax(last.from_snapshot) AND o.xid < last.from_next
-            AND o.pos > last.base_pos AND o.pos <= last.from_pos
-    ) AS x (xid)
-    WHERE pg_visible_in_snapshot(x.xid, shows)
+DECLARE
+    next_xid xid8 := pg_snapshot_xmax(last.from_snapshot);
+    late xid8[];
+BEGIN
+    late := ARRAY(
+        SELECT x.xid FROM pg_snapshot_xip(last.from_snapshot) AS x (xid)
+        WHERE pg_visible_in_snapshot(x.xid, shows)
+    );
+    -- From id to id by the index.
+    WHILE next_xid < last.from_next LOOP
+        SELECT o.xid INTO next_xid FROM semel.outbox AS o
+        WHERE o.xid >= next_xid AND o.xid < last.from_next
+        ORDER BY o.xid, o.pos LIMIT 1;
+        EXIT WHEN NOT FOUND;
+        IF pg_visible_in_snapshot(next_xid, shows) THEN
+            late := late || next_xid;
+        END IF;
+        next_xid := (next_xid::text::numeric + 1)::text::xid8;
+    END LOOP;
+    RETURN late;
+END
 $$;
 
 -- Tells what to read; opens the next pass if none is open, this epoch leads and something waits. Whoever
@@ -341,12 +363,78 @@ BEGIN
     base_pos := last.base_pos;
     from_snapshot := last.from_snapshot;
     to_snapshot := last.to_snapshot;
-    late := ARRAY(SELECT l.xid FROM semel.outbox_late(last, last.to_snapshot) AS l (xid));
+    late := semel.outbox_late(last, last.to_snapshot);
     floor_pos := last.floor_pos;
     old_from := last.old_from;
     old_to := last.old_to;
     old_settled := last.old_settled;
     old_upto := last.old_upto;
+END
+$$;
+
+-- Reads what a pass shows behind a position, in order. This and the next two are functions for the sake
+-- of their settings: a table that was never analyzed is thought to be empty, and would be read whole.
+CREATE FUNCTION semel.outbox_window(
+    behind bigint, upto bigint, from_snapshot pg_snapshot, to_snapshot pg_snapshot, rows_max bigint
+) RETURNS SETOF semel.outbox_read
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.*
+    FROM semel.outbox_read AS e
+    WHERE e.pos > behind AND e.pos <= upto
+        AND pg_visible_in_snapshot(e.xid, to_snapshot)
+        AND NOT pg_visible_in_snapshot(e.xid, from_snapshot)
+    ORDER BY e.pos
+    LIMIT rows_max;
+END
+$$;
+
+-- Reads what transactions appended that were open when the pass before began and have ended when this
+-- one did, for each in order: their positions are old.
+CREATE FUNCTION semel.outbox_window_late(behind bigint, upto bigint, late xid8[], rows_max bigint)
+RETURNS SETOF semel.outbox_read
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.*
+    FROM unnest(late) AS x (xid)
+    CROSS JOIN LATERAL (
+        SELECT e.*
+        FROM semel.outbox_read AS e
+        WHERE e.xid = x.xid AND e.pos > behind AND e.pos <= upto
+        ORDER BY e.xid, e.pos
+        LIMIT rows_max
+    ) AS e;
+END
+$$;
+
+-- Reads what came with a dump and the destination did not have in the cluster that it came from. All of
+-- it is committed here; the snapshots are of there.
+CREATE FUNCTION semel.outbox_window_old(
+    behind bigint, upto bigint, old_from pg_snapshot, old_to pg_snapshot, old_settled bigint,
+    old_upto bigint, rows_max bigint
+) RETURNS SETOF semel.outbox_read
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $$
+BEGIN
+    RETURN QUERY
+    SELECT e.*
+    FROM semel.outbox_read AS e
+    WHERE e.pos > behind AND e.pos <= upto
+        AND (e.pos > old_upto OR NOT pg_visible_in_snapshot(
+            e.xid, CASE WHEN e.pos <= old_settled THEN old_to ELSE old_from END
+        ))
+    ORDER BY e.pos
+    LIMIT rows_max;
 END
 $$;
 
@@ -368,123 +456,9 @@ BEGIN
 END
 $$;
 
--- Writes what a leader has done, or nothing: false if another leads or the pass is another. Said again
--- after a lost answer, it changes nothing more. Parked rows are copied from the table by their positions,
--- which cannot be dropped before this.
-CREATE FUNCTION semel.outbox_settle(
-    of_destination text, of_epoch bigint, of_pass bigint, upto bigint, ends boolean,
-    park_pos bigint[], park_state text[], park_attempts bigint[], park_why text[],
-    sent bigint[], left_out bigint[], failed bigint[], failed_attempts bigint[], failed_why text[]
-) RETURNS boolean
-LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off
-AS $$
-DECLARE
-    next semel.outbox_cursor;
-BEGIN
-    PERFORM semel.outbox_admit();
-    FOR attempt IN 1 .. 9 LOOP
-        IF attempt = 9 THEN
-            RAISE EXCEPTION 'semel: others move the cursor of % all the time', of_destination
-                USING ERRCODE = '40001';
-        END IF;
-        next := semel.outbox_led(of_destination, of_epoch);
-        IF next.seq IS NULL OR of_pass <> next.pass THEN
-            RETURN false;
-        ELSIF of_pass IS NOT NULL AND NOT next.is_open THEN
-            RETURN ends;
-        END IF;
-        next.seq := next.seq + 1;
-        IF of_pass IS NOT NULL THEN
-            next.settled := greatest(next.settled, upto);
-        END IF;
-        IF ends THEN
-            next.is_open := false;
-            next.from_snapshot := next.to_snapshot;
-            next.from_pos := next.to_pos;
-            next.from_next := next.to_next;
-            next.to_snapshot := NULL;
-            next.to_lsn := NULL;
-            next.floor_pos := NULL;
-            next.old_from := NULL;
-            next.old_to := NULL;
-            next.old_settled := NULL;
-            next.old_upto := NULL;
-        END IF;
-        EXIT WHEN semel.outbox_move(next);
-    END LOOP;
-    IF cardinality(sent) + cardinality(left_out) + cardinality(failed) > 0 THEN
-        PERFORM semel.outbox_unpark(
-            of_destination, sent, left_out, failed, failed_attempts, failed_why
-        );
-    END IF;
-    IF cardinality(park_pos) > 0 THEN
-        PERFORM semel.outbox_park(next, park_pos, park_state, park_attempts, park_why);
-    END IF;
-    RETURN true;
-END
-$$;
-
--- Writes what became of parked rows. One that is to be dropped takes along what is behind it by now.
-CREATE FUNCTION semel.outbox_unpark(
-    of_destination text, sent bigint[], left_out bigint[], failed bigint[],
-    failed_attempts bigint[], failed_why text[]
-) RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off
-AS $$
-BEGIN
-    DELETE FROM semel.outbox_parked AS p
-    USING semel.outbox_parked AS head
-    WHERE head.seq = ANY (left_out) AND head.destination = of_destination AND head.state = 'drop'
-        AND p.destination = head.destination AND p.aggregatetype = head.aggregatetype
-        AND p.aggregateid = head.aggregateid;
-    DELETE FROM semel.outbox_parked AS p
-    WHERE p.seq = ANY (sent || left_out) AND p.destination = of_destination;
-    UPDATE semel.outbox_parked AS p
-    SET state = 'failed', attempts = f.attempts, why = f.why
-    FROM unnest(failed, failed_attempts, failed_why) AS f (seq, attempts, why)
-    WHERE p.seq = f.seq AND p.destination = of_destination;
-END
-$$;
-
--- Parks rows in the order given; one that is parked already stays as it is.
-CREATE FUNCTION semel.outbox_park(
-    cursor_row semel.outbox_cursor, park_pos bigint[], park_state text[], park_attempts bigint[],
-    park_why text[]
-) RETURNS void
-LANGUAGE plpgsql VOLATILE
-SET enable_seqscan = off SET jit = off
-AS $$
-DECLARE
-    missing bigint;
-BEGIN
-    SELECT a.pos INTO missing FROM unnest(park_pos) AS a (pos)
-    WHERE NOT EXISTS (SELECT FROM semel.outbox AS o WHERE o.pos = a.pos)
-    LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'semel: no event lies at position %', missing USING ERRCODE = 'SM007';
-    END IF;
-    INSERT INTO semel.outbox_parked (
-        destination, generation, state, attempts, why, parked_at_us, pos, id, aggregatetype,
-        aggregateid, type, payload, headers, aggregate_version, trace, cause, tenant, operation, key,
-        facet, at_us
-    )
-    SELECT
-        cursor_row.destination, cursor_row.generation, a.state, a.attempts, a.why, semel.now_us(),
-        o.pos, o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, o.headers,
-        o.aggregate_version, o.trace, o.cause, o.tenant, o.operation, o.key, o.facet, o.at_us
-    FROM unnest(park_pos, park_state, park_attempts, park_why) WITH ORDINALITY
-        AS a (pos, state, attempts, why, nr)
-    JOIN semel.outbox AS o ON o.pos = a.pos
-    ORDER BY a.nr
-    ON CONFLICT DO NOTHING;
-END
-$$;
-
 REVOKE ALL ON FUNCTION
     semel.outbox_drawn, semel.outbox_admit, semel.outbox_move, semel.outbox_settled_in,
     semel.outbox_begun, semel.outbox_moved_in, semel.outbox_lead, semel.outbox_led,
     semel.outbox_renew, semel.outbox_waits, semel.outbox_late, semel.outbox_pass, semel.outbox_flushed,
-    semel.outbox_settle, semel.outbox_unpark, semel.outbox_park
+    semel.outbox_window, semel.outbox_window_late, semel.outbox_window_old
 FROM PUBLIC;

@@ -1,4 +1,118 @@
--- What operators ask about destinations, and say to them.
+-- What a leader says that it has done, and what operators ask about destinations and say to them.
+
+-- Writes what a leader has done, or nothing: false if another leads or the pass is another. Said again
+-- after a lost answer, it changes nothing more. Parked rows are copied from the table by their positions,
+-- which cannot be dropped before this.
+CREATE FUNCTION semel.outbox_settle(
+    of_destination text, of_epoch bigint, of_pass bigint, upto bigint, ends boolean,
+    park_pos bigint[], park_state text[], park_attempts bigint[], park_why text[],
+    sent bigint[], left_out bigint[], failed bigint[], failed_attempts bigint[], failed_why text[]
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off
+AS $$
+DECLARE
+    next semel.outbox_cursor;
+BEGIN
+    PERFORM semel.outbox_admit();
+    FOR attempt IN 1 .. 9 LOOP
+        IF attempt = 9 THEN
+            RAISE EXCEPTION 'semel: others move the cursor of % all the time', of_destination
+                USING ERRCODE = '40001';
+        END IF;
+        next := semel.outbox_led(of_destination, of_epoch);
+        IF next.seq IS NULL OR of_pass <> next.pass THEN
+            RETURN false;
+        ELSIF of_pass IS NOT NULL AND NOT next.is_open THEN
+            RETURN ends;
+        END IF;
+        next.seq := next.seq + 1;
+        IF of_pass IS NOT NULL THEN
+            next.settled := greatest(next.settled, upto);
+        END IF;
+        IF ends THEN
+            next.is_open := false;
+            next.from_snapshot := next.to_snapshot;
+            next.from_pos := next.to_pos;
+            next.from_next := next.to_next;
+            next.to_snapshot := NULL;
+            next.to_lsn := NULL;
+            next.floor_pos := NULL;
+            next.old_from := NULL;
+            next.old_to := NULL;
+            next.old_settled := NULL;
+            next.old_upto := NULL;
+        END IF;
+        EXIT WHEN semel.outbox_move(next);
+    END LOOP;
+    IF cardinality(sent) + cardinality(left_out) + cardinality(failed) > 0 THEN
+        PERFORM semel.outbox_unpark(
+            of_destination, sent, left_out, failed, failed_attempts, failed_why
+        );
+    END IF;
+    IF cardinality(park_pos) > 0 THEN
+        PERFORM semel.outbox_park(next, park_pos, park_state, park_attempts, park_why);
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- Writes what became of parked rows. One that is to be dropped takes along what is behind it by now.
+CREATE FUNCTION semel.outbox_unpark(
+    of_destination text, sent bigint[], left_out bigint[], failed bigint[],
+    failed_attempts bigint[], failed_why text[]
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off
+AS $$
+BEGIN
+    DELETE FROM semel.outbox_parked AS p
+    USING semel.outbox_parked AS head
+    WHERE head.seq = ANY (left_out) AND head.destination = of_destination AND head.state = 'drop'
+        AND p.destination = head.destination AND p.aggregatetype = head.aggregatetype
+        AND p.aggregateid = head.aggregateid;
+    DELETE FROM semel.outbox_parked AS p
+    WHERE p.seq = ANY (sent || left_out) AND p.destination = of_destination;
+    UPDATE semel.outbox_parked AS p
+    SET state = 'failed', attempts = f.attempts, why = f.why
+    FROM unnest(failed, failed_attempts, failed_why) AS f (seq, attempts, why)
+    WHERE p.seq = f.seq AND p.destination = of_destination;
+END
+$$;
+
+-- Parks rows in the order given; one that is parked already stays as it is.
+CREATE FUNCTION semel.outbox_park(
+    cursor_row semel.outbox_cursor, park_pos bigint[], park_state text[], park_attempts bigint[],
+    park_why text[]
+) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off
+AS $$
+DECLARE
+    missing bigint;
+BEGIN
+    SELECT a.pos INTO missing FROM unnest(park_pos) AS a (pos)
+    WHERE NOT EXISTS (SELECT FROM semel.outbox AS o WHERE o.pos = a.pos)
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'semel: no event lies at position %', missing USING ERRCODE = 'SM007';
+    END IF;
+    INSERT INTO semel.outbox_parked (
+        destination, generation, state, attempts, why, parked_at_us, pos, id, aggregatetype,
+        aggregateid, type, payload, headers, aggregate_version, trace, cause, tenant, operation, key,
+        facet, at_us
+    )
+    SELECT
+        cursor_row.destination, cursor_row.generation, a.state, a.attempts, a.why, semel.now_us(),
+        o.pos, o.id, o.aggregatetype, o.aggregateid, o.type, o.payload, o.headers,
+        o.aggregate_version, o.trace, o.cause, o.tenant, o.operation, o.key, o.facet, o.at_us
+    FROM unnest(park_pos, park_state, park_attempts, park_why) WITH ORDINALITY
+        AS a (pos, state, attempts, why, nr)
+    JOIN semel.outbox AS o ON o.pos = a.pos
+    ORDER BY a.nr
+    ON CONFLICT DO NOTHING;
+END
+$$;
 
 -- Says whether a destination has an event: it was confirmed or parked.
 CREATE FUNCTION semel.outbox_has(
@@ -37,7 +151,7 @@ BEGIN
         )
         UNION ALL
         (
-            SELECT o.at_us FROM semel.outbox_late(c, pg_current_snapshot()) AS x (xid)
+            SELECT o.at_us FROM unnest(semel.outbox_late(c, pg_current_snapshot())) AS x (xid)
             CROSS JOIN LATERAL (
                 SELECT o.at_us, o.xid, o.pos FROM semel.outbox AS o
                 WHERE o.xid = x.xid AND o.pos > c.base_pos AND o.pos <= c.from_pos
@@ -92,4 +206,7 @@ BEGIN
 END
 $$;
 
-REVOKE ALL ON FUNCTION semel.outbox_has, semel.outbox_waiting, semel.outbox_forget FROM PUBLIC;
+REVOKE ALL ON FUNCTION
+    semel.outbox_settle, semel.outbox_unpark, semel.outbox_park, semel.outbox_has,
+    semel.outbox_waiting, semel.outbox_forget
+FROM PUBLIC;

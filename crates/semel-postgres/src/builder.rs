@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 use semel::{StoreError, StoreErrorKind};
 use tokio::sync::Semaphore;
 use tokio_postgres::Config;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     Lanes, PostgresStore,
@@ -15,6 +15,7 @@ use crate::{
     link::Links,
     lock::LockSecret,
     migrate,
+    outbox::hints,
     queries::Statements,
     roles, row,
     schema::Schema,
@@ -42,6 +43,7 @@ pub(crate) struct Settings {
     pub(crate) body_max: usize,
     pub(crate) connections: usize,
     pub(crate) outbox_flushed: bool,
+    pub(crate) outbox_listen: bool,
     pub(crate) prepared: bool,
     pub(crate) queue_max: usize,
     pub(crate) sweep_rest: u32,
@@ -74,6 +76,7 @@ impl PostgresBuilder {
                 body_max: 16 * 1024 * 1024,
                 connections: 6,
                 outbox_flushed: false,
+                outbox_listen: false,
                 prepared: false,
                 queue_max: 4_096,
                 sweep_rest: 4,
@@ -134,6 +137,16 @@ impl PostgresBuilder {
     /// owner of the schema must be a member of `pg_read_all_stats`. No by default.
     pub const fn outbox_flushed(mut self, flushed: bool) -> Self {
         self.settings.outbox_flushed = flushed;
+        self
+    }
+
+    /// Sets whether commits of events are told between processes by `LISTEN` and `NOTIFY`, so that a
+    /// relay in another process need not wait until it polls: on a connection of its own, and never inside
+    /// the transactions of an application. Not behind a pooler in transaction mode. No by default: a relay
+    /// in the same process hears of [runs](crate::transact::Transact::run) anyway, and polling finds
+    /// everything.
+    pub const fn outbox_listen(mut self, listen: bool) -> Self {
+        self.settings.outbox_listen = listen;
         self
     }
 
@@ -205,8 +218,20 @@ impl PostgresBuilder {
         let tasks = TaskTracker::new();
         let lanes = Lanes::start(&links, &tasks);
         let waiters = transact::waiters(&tasks);
-        let (passes, rest) = (Arc::default(), Arc::new(Semaphore::new(1)));
-        Ok(PostgresStore { lanes, links, passes, rest, tasks, waiters })
+        let (hints, ended) = (Arc::default(), CancellationToken::new());
+        if settings.outbox_listen {
+            hints::start(&links, &hints, &tasks, &ended);
+        }
+        Ok(PostgresStore {
+            hints,
+            lanes,
+            _listening: ended.drop_guard(),
+            links,
+            passes: Arc::default(),
+            rest: Arc::new(Semaphore::new(1)),
+            tasks,
+            waiters,
+        })
     }
 
     pub(crate) async fn version(&self) -> Result<u32, StoreError> {

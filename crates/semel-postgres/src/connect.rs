@@ -2,6 +2,7 @@
 
 use std::{
     error::Error,
+    future::poll_fn,
     iter::successors,
     pin::pin,
     sync::{
@@ -14,13 +15,14 @@ use std::{
 use futures_util::future::{Either, select};
 use semel::{StoreError, StoreErrorKind as Kind};
 use tokio::task::AbortHandle;
-use tokio_postgres::{CancelToken, Client, Config, types::Type};
+use tokio_postgres::{AsyncMessage, CancelToken, Client, Config, types::Type};
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use crate::{
     address::{Address, Host},
     error::{Fault, invalid, read_only},
     names::Param,
+    outbox::Hints,
     queries::Statements,
     tls::Tls,
     value::Cells,
@@ -64,11 +66,19 @@ impl Connector {
 
     /// Connects to a host that can be written to: the last that could, else the first that can.
     pub(crate) async fn connect(&self, statements: &Statements) -> Result<Connection, StoreError> {
+        self.connect_for(statements, None).await
+    }
+
+    async fn connect_for(
+        &self,
+        statements: &Statements,
+        hints: Option<&Arc<Hints>>,
+    ) -> Result<Connection, StoreError> {
         let hosts = &self.address.hosts;
         let begin = self.last.load(Ordering::Relaxed);
         let mut last = None;
         for at in (begin..hosts.len()).chain(0..begin) {
-            let one = self.host(&hosts[at], statements);
+            let one = self.host(&hosts[at], statements, hints);
             // Looking at the session takes one answer more than connecting.
             match tokio::time::timeout(self.address.connect.saturating_mul(2), one).await {
                 Ok(Ok(connection)) => {
@@ -82,14 +92,40 @@ impl Connector {
         Err(last.unwrap_or_else(|| invalid("the PostgreSQL URL names no host")))
     }
 
-    async fn host(&self, host: &Host, statements: &Statements) -> Result<Connection, StoreError> {
+    /// Makes a connection that is told of hints.
+    pub(crate) async fn listening(
+        &self,
+        statements: &Statements,
+        hints: &Arc<Hints>,
+    ) -> Result<Connection, StoreError> {
+        let connection = self.connect_for(statements, Some(hints)).await?;
+        let listens = connection.client.batch_execute(&statements.outbox_listen).await;
+        listens.map_err(Fault::from)?;
+        Ok(connection)
+    }
+
+    async fn host(
+        &self,
+        host: &Host,
+        statements: &Statements,
+        hints: Option<&Arc<Hints>>,
+    ) -> Result<Connection, StoreError> {
         let connected = host.config.connect(self.tls.0.clone()).await;
-        let (client, moving) = connected.map_err(|error| unconnected(host, error))?;
+        let (client, mut moving) = connected.map_err(|error| unconnected(host, error))?;
+        let hints = hints.cloned();
         // Until the server has answered: it may never do so.
         let task = AbortOnDropHandle::new(self.tasks.spawn(async move {
-            // Whoever waits for an answer is told of what ended the connection.
-            if let Err(error) = moving.await {
-                tracing::debug!(error = &error as &dyn std::error::Error, "a connection ended");
+            while let Some(message) = poll_fn(|context| moving.poll_message(context)).await {
+                match (message, &hints) {
+                    (Ok(AsyncMessage::Notification(_)), Some(hints)) => hints.heard(),
+                    (Ok(_), _) => {}
+                    (Err(error), _) => {
+                        // Whoever waits for an answer is told of it too.
+                        let error = &error as &dyn Error;
+                        tracing::debug!(error, "a connection ended");
+                        return;
+                    }
+                }
             }
         }));
         let canceller = client.cancel_token();

@@ -216,6 +216,9 @@ fn refused(code: &str) -> &'static str {
         "SM006" => "the claim stands inside a savepoint; claim before the first one",
         "SM008" => "this transaction already holds the key; claim a key once",
         "SM009" => "another transaction has finished by this permit; roll back and claim again",
+        "SM011" => {
+            "the sequence semel.outbox_pos must have CACHE 1 and INCREMENT 1, or events would be lost"
+        }
         "SM010" => "the destination is led; stop its relay first",
         _ => "a value breaks a bound of Semel's schema",
     }

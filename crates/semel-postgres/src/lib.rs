@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use semel::{StoreError, engine::waiter::Waiters};
 use tokio::sync::Semaphore;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::DropGuard, task::TaskTracker};
 
 pub use self::{
     builder::PostgresBuilder,
@@ -59,7 +59,7 @@ use self::{
     error::ended,
     lane::Lane,
     link::{Links, Work},
-    outbox::Passes,
+    outbox::{Hints, Passes},
     verb::{Claim, Complete, Look, Note, Read, Release, Renewal, Resolve},
 };
 
@@ -68,7 +68,10 @@ use self::{
 /// Dropping the store finishes what it was asked for, and closes its connections.
 #[derive(Debug)]
 pub struct PostgresStore {
+    hints: Arc<Hints>,
     lanes: Lanes,
+    /// Ends those who listen for hints.
+    _listening: DropGuard,
     links: Arc<Links>,
     /// Passes of the outbox that are being read.
     passes: Arc<Passes>,
@@ -175,9 +178,11 @@ impl PostgresStore {
     /// Does something that is no verb, in a task of the store, so that dropping the future leaves no
     /// connection in the middle of it.
     async fn rest<W: Work + 'static>(&self, work: W) -> Result<W::Done, StoreError> {
-        let (links, rest) = (Arc::clone(&self.links), Arc::clone(&self.rest));
+        let links = Arc::clone(&self.links);
+        // Before the task: then what is asked after a future was dropped comes after what it began.
+        let turn = Arc::clone(&self.rest).acquire_owned().await;
         let done = self.tasks.spawn(async move {
-            let _turn = rest.acquire_owned().await;
+            let _turn = turn;
             links.run(&work).await
         });
         done.await.unwrap_or_else(|_| Err(ended()))

@@ -38,7 +38,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// All connections of a store.
 #[derive(Debug)]
 pub(crate) struct Links {
-    connector: Arc<Connector>,
+    pub(crate) connector: Arc<Connector>,
     pub(crate) statements: Arc<Statements>,
     pub(crate) secret: LockSecret,
     pub(crate) settings: Settings,

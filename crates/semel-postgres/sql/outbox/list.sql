@@ -8,8 +8,7 @@ SELECT
 FROM semel.outbox_read AS e
 WHERE e.pos > $1
     AND ($2::text IS NULL OR e.id = $2::text::uuid)
-    AND ($3::text IS NULL OR e.key_hash = hashtextextended($3 || chr(31) || $4, 0)
-        AND e.aggregatetype = $3 AND e.aggregateid = $4)
+    AND ($3::text IS NULL OR e.aggregatetype = $3 AND e.aggregateid = $4)
     AND ($5::text IS NULL OR e.tenant = $5)
     AND ($6::text IS NULL OR e.operation = $6)
     AND ($7::text IS NULL OR e.key = $7 AND coalesce(e.facet, '') = $8)

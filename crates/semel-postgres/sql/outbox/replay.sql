@@ -24,8 +24,7 @@ WITH led AS (
         CROSS JOIN led AS l
         WHERE o.pos > $1
             AND ($2::text IS NULL OR o.id = $2::text::uuid)
-            AND ($3::text IS NULL OR o.key_hash = hashtextextended($3 || chr(31) || $4, 0)
-                AND o.aggregatetype = $3 AND o.aggregateid = $4)
+            AND ($3::text IS NULL OR o.aggregatetype = $3 AND o.aggregateid = $4)
             AND ($5::text IS NULL OR o.tenant = $5)
             AND ($6::text IS NULL OR o.operation = $6)
             AND ($7::text IS NULL OR o.key = $7 AND coalesce(o.facet, '') = $8)

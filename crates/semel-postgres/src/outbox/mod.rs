@@ -2,6 +2,7 @@
 //! function for it; `docs/internals/postgres.md` says why they are as they are.
 
 mod append;
+pub(crate) mod hints;
 mod import;
 mod inspect;
 mod read;
@@ -21,7 +22,7 @@ use semel::{
     },
 };
 
-pub(crate) use self::{append::Append, read::Passes};
+pub(crate) use self::{append::Append, hints::Hints, read::Passes};
 pub use self::{
     import::{ImportOutbox, ImportState, Imported},
     slot::SlotOutbox,

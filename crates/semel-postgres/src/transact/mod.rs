@@ -39,7 +39,8 @@ pub use self::{
     tx::Tx,
 };
 use crate::{
-    PostgresStore, error::Fault, lock::LockSecret, queries::Statements, row, value::Value,
+    PostgresStore, error::Fault, lock::LockSecret, outbox::Hints, queries::Statements, row,
+    value::Value,
 };
 
 /// Claims inside the caller's own transactions. Cheap to clone.
@@ -61,6 +62,7 @@ struct Inner {
     keep: bool,
     waiters: Waiters,
     peek: Arc<dyn Peek>,
+    hints: Arc<Hints>,
     #[cfg(feature = "sqlx")]
     tasks: TaskTracker,
 }
@@ -93,7 +95,10 @@ impl PostgresStore {
         let links = &self.links;
         let (statements, body_max) = (Arc::clone(&links.statements), links.settings.body_max);
         let peek = Arc::new(ByStore(Arc::downgrade(&self.lanes.reads)));
-        Transact::new(statements, links.secret, body_max, self.waiters.clone(), peek)
+        let waiters = self.waiters.clone();
+        let mut transact = Transact::new(statements, links.secret, body_max, waiters, peek);
+        Arc::make_mut(&mut transact.inner).hints = Arc::clone(&self.hints);
+        transact
     }
 }
 
@@ -122,6 +127,7 @@ impl Transact {
             keep: false,
             waiters,
             peek,
+            hints: Arc::default(),
             #[cfg(feature = "sqlx")]
             tasks: TaskTracker::new(),
         };

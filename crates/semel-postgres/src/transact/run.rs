@@ -193,7 +193,11 @@ impl Transact {
             Ok(worked) => {
                 let (mut ending, value) = worked.ending()?;
                 let wake = ending.wake.take();
+                let publishes = !ending.append.is_empty();
                 let judged = judge(S::commit(ending).await, value);
+                if publishes && !matches!(judged, Ok(Once::Again(_)) | Err(_)) {
+                    self.inner.hints.committed();
+                }
                 if let (Ok(Once::Ran(Ran::Done(_))), Some(wake)) = (&judged, wake) {
                     wake.all();
                 }

@@ -1,5 +1,14 @@
 //! What each role may do, and that it may do no more.
 
+use std::time::Duration;
+
+use semel::{
+    outbox::{
+        Destination, Lead, Led, OutboxInspect, OutboxRetain, OutboxStore, Park, ParkedState,
+        Settle, Settled, Start, store::ParkedFilter,
+    },
+    store::Actor,
+};
 use semel_postgres::PostgresStore;
 use semel_testkit::servers::Major;
 
@@ -134,7 +143,9 @@ async fn a_store_reads_and_writes_records_and_makes_nothing() {
         let url =
             fixture.url.replace("postgres@", &format!("{}@", name_of("semel_store", &fixture)));
         let builder = PostgresStore::builder(url).schema(fixture.schema.as_str()).migrate(false);
-        drop(builder.open().await.unwrap());
+        let store_opened = builder.open().await.unwrap();
+        relays(&store_opened, &fixture).await;
+        drop(store_opened);
         for refused in [
             "CREATE TABLE semel.other ()",
             "DROP TABLE semel.record",
@@ -143,4 +154,35 @@ async fn a_store_reads_and_writes_records_and_makes_nothing() {
             assert_eq!(store.err(refused).await, "42501", "{refused}");
         }
     }
+}
+
+/// A store with this role does all that a relay asks.
+async fn relays(store: &PostgresStore, fixture: &Fixture) {
+    let destination = Destination::new("kafka").unwrap();
+    let (lease, start) = (Duration::from_secs(30), Start::Earliest);
+    let ask = Lead { destination: destination.clone(), owner: "a test".into(), lease, start };
+    let Led::Leader(leader) = store.lead(ask).await.unwrap() else { panic!("nobody else leads") };
+    let publish = "SELECT semel.publish('order', '7', 'Placed', '\\x01')";
+    fixture.connect().await.batch_execute(&fixture.sql(publish)).await.unwrap();
+    let window = store.read(leader.clone(), None, 10, 1_000).await.unwrap();
+    let row = window.events[0].clone();
+    let park = Park { placed: row, state: ParkedState::Failed, attempts: 1, why: "a test".into() };
+    let settle = Settle {
+        destination: destination.clone(),
+        epoch: leader.epoch,
+        upto: window.pass.map(|pass| (pass, window.upto)),
+        ends: window.ends,
+        park: vec![park],
+        unpark: Vec::new(),
+    };
+    assert_eq!(store.settle(settle).await.unwrap(), Settled::Stored);
+    let seqs =
+        vec![store.parked(ParkedFilter { limit: 1, ..Default::default() }).await.unwrap()[0].seq];
+    let actor = Actor { name: "ada".into(), note: "a test".into() };
+    let marked = store.mark(destination.clone(), seqs, ParkedState::Retry, actor.clone()).await;
+    assert_eq!(marked.unwrap(), 1);
+    assert!(store.retain(Duration::ZERO).await.unwrap().more);
+    assert_eq!(store.retain(Duration::ZERO).await.unwrap().dropped, 1);
+    assert_eq!(store.resign(leader).await.unwrap(), Settled::Stored);
+    assert!(store.forget(destination, actor).await.unwrap());
 }

@@ -1,5 +1,12 @@
 //! The outbox: what every one promises, and what only this one does.
 
 mod conformance;
+mod hints;
 mod importing;
+mod moved;
+mod plans;
+mod publish;
 mod slot;
+mod steps;
+mod trouble;
+mod visible;

@@ -1,0 +1,2 @@
+-- Finds out whether anybody is at the other end.
+SELECT 1;

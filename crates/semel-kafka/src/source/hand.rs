@@ -1,6 +1,6 @@
 //! One log in hand: what was received, what is out, what is settled. No I/O, no clock.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, fmt, time::Duration};
 
 use semel::{
     clock::Monotonic,
@@ -46,8 +46,9 @@ pub(super) struct HandedOut {
 }
 
 /// A partition that is assigned to this consumer.
-#[derive(Debug)]
 pub(super) struct Hand {
+    /// Which assignment it is of: a log that goes and comes back is another hand.
+    pub(super) nth: u64,
     pub(super) phase: Phase,
     /// The offset of the next message that was not received.
     pub(super) expected: i64,
@@ -63,9 +64,24 @@ pub(super) struct Hand {
     held: VecDeque<Held>,
 }
 
+impl fmt::Debug for Hand {
+    /// Shows how far it is, and no message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hand")
+            .field("phase", &self.phase)
+            .field("expected", &self.expected)
+            .field("settled", &self.settled)
+            .field("ready", &self.ready.len())
+            .field("held", &self.held.len())
+            .field("is_paused", &self.is_paused)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Hand {
-    pub(super) const fn new() -> Self {
+    pub(super) const fn new(nth: u64) -> Self {
         Self {
+            nth,
             phase: Phase::Unnamed,
             expected: 0,
             settled: 0,
@@ -217,7 +233,7 @@ mod tests {
 
     /// A started log with so many messages received, from offset 10 on, the last of them fresh.
     fn hand(count: i64) -> Hand {
-        let mut hand = Hand::new();
+        let mut hand = Hand::new(1);
         let id = LogId::new("t@x/0").unwrap();
         hand.start(id, TopicId::of("x"), 10, 10 + count - 1);
         for offset in 10..10 + count {

@@ -26,7 +26,10 @@ use semel::{
 use tokio::{sync::Mutex, time::timeout};
 
 pub use self::builder::KafkaSourceBuilder;
-use self::state::{Callbacks, Part, Shared, add};
+use self::{
+    start::{Beginning, Place},
+    state::{Callbacks, Shared, add},
+};
 use crate::{
     config::KafkaConfig,
     error::{Error, ErrorKind, blocking},
@@ -37,6 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a consumer that waits is looked after, whatever wakes it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long the client may take to begin with a log.
+const SEEK_WAIT: Duration = Duration::from_secs(5);
 /// How soon a log is moved again that could not be yet.
 const SEEK_EVERY: Duration = Duration::from_millis(10);
 
@@ -204,23 +209,17 @@ impl Source for KafkaSource {
     async fn start(&self, logs: Vec<(LogId, Option<u64>)>) -> Result<(), SourceError> {
         let consumer = self.consumer()?;
         for (id, from) in logs {
-            let Some((part, topic)) = start::named(&self.shared, &id) else { continue };
-            let place = start::Place {
+            let Some(place) = Place::of(&self.shared, &id) else { continue };
+            let beginning = Beginning {
                 consumer: consumer.clone(),
-                part: part.clone(),
-                topic: topic.clone(),
+                place: place.clone(),
                 from,
                 first: self.first,
                 lost: self.lost,
             };
-            let (from, end) = blocking(move || place.find()).await?;
-            if !self.seek(&consumer, &part, &id, from).await? {
-                continue;
-            }
-            let mut hands = self.shared.hands();
-            // It may have gone meanwhile, or be another log by now.
-            if let Some(hand) = hands.logs.get_mut(&part).filter(|hand| hand.id() == Some(&id)) {
-                hand.start(id, topic, from, end);
+            let (from, end) = blocking(move || beginning.find()).await?;
+            if self.seek(&consumer, &place, from).await? {
+                self.shared.hands().start(&place, from, end);
             }
         }
         self.shared.wake.notify_one();
@@ -260,22 +259,25 @@ impl KafkaSource {
     async fn seek(
         &self,
         consumer: &Arc<BaseConsumer<Callbacks>>,
-        part: &Part,
-        id: &LogId,
+        place: &Place,
         to: i64,
     ) -> Result<bool, Error> {
-        let end = self.clock.monotonic().after(PATIENCE);
+        let end = self.clock.monotonic().after(SEEK_WAIT);
         loop {
-            let (consumer, part) = (consumer.clone(), part.clone());
-            let moved = blocking(move || start::seek(&consumer, &part, to)).await?;
+            let (moving, part) = (Arc::clone(consumer), place.part.clone());
+            let moved = blocking(move || start::seek(&moving, &part, to)).await?;
             let Err(error) = moved else { return Ok(true) };
             let not_yet = matches!(&error, KafkaError::OffsetFetch(RDKafkaErrorCode::State));
-            if !not_yet || self.clock.monotonic() > end {
+            if !not_yet {
                 return Err(Error::asking("cannot move a log", error));
+            }
+            if self.clock.monotonic() > end {
+                poll::join_anew(consumer)?;
+                return Ok(false);
             }
             let _ = timeout(SEEK_EVERY, self.shared.wake.notified()).await;
             self.drain(1).await?;
-            if start::named(&self.shared, id).is_none() {
+            if !place.waits(&self.shared) {
                 return Ok(false);
             }
         }
@@ -297,6 +299,10 @@ impl Drop for KafkaSource {
 
 impl fmt::Debug for KafkaSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KafkaSource").field("horizon", &self.horizon).finish_non_exhaustive()
+        let hands = self.shared.hands();
+        f.debug_struct("KafkaSource")
+            .field("horizon", &self.horizon)
+            .field("logs", &hands.logs)
+            .finish_non_exhaustive()
     }
 }

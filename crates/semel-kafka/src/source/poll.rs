@@ -184,23 +184,11 @@ impl Polling {
             drop(hands);
             if !others.is_empty() {
                 tracing::warn!(topics = ?others, "deleted, or deleted and made again");
-                self.join_anew()?;
+                join_anew(&self.consumer)?;
             }
         }
         self.shared.hands().unverified = false;
         self.pause()
-    }
-
-    /// Leaves the group and joins it again: the client gives up a topic that is gone, and takes no other
-    /// of its name for it, only when it is assigned anew.
-    fn join_anew(&self) -> Result<(), Error> {
-        let topics = self.consumer.subscription();
-        let topics = topics.map_err(|error| Error::asking("cannot subscribe", error))?;
-        let topics = topics.elements();
-        let topics: Vec<_> = topics.iter().map(|element| element.topic()).collect();
-        self.consumer.unsubscribe();
-        let joined = self.consumer.subscribe(&topics);
-        joined.map_err(|error| Error::asking("cannot subscribe", error))
     }
 
     /// Looks whether a log no longer has what comes next.
@@ -210,6 +198,7 @@ impl Polling {
             let logs = hands.logs.iter().filter(|(_, hand)| hand.is_started());
             logs.map(|(part, hand)| (part.clone(), hand.expected)).collect()
         };
+        let mut lost = false;
         for (part, expected) in started {
             let marks = self.consumer.fetch_watermarks(&part.0, part.1, PATIENCE);
             let (low, high) =
@@ -217,16 +206,24 @@ impl Polling {
             if (low..=high).contains(&expected) {
                 continue;
             }
-            let nearest = expected.clamp(low, high);
-            start::gap(self.lost, &part, expected, nearest)?;
-            let moved = start::seek(&self.consumer, &part, nearest)?;
-            moved.map_err(|error| Error::asking("cannot move a log", error))?;
-            if let Some(hand) = self.shared.hands().logs.get_mut(&part) {
-                hand.expected = nearest;
-            }
+            start::gap(self.lost, &part, expected, expected.clamp(low, high))?;
+            lost = true;
         }
-        Ok(())
+        // The client has given the log up, and takes it again only when it is assigned anew.
+        if lost { join_anew(&self.consumer) } else { Ok(()) }
     }
+}
+
+/// Leaves the group and joins it again: a log that the client has given up, as one of a topic that is gone, it takes
+/// again only when it is assigned anew.
+pub(super) fn join_anew(consumer: &BaseConsumer<Callbacks>) -> Result<(), Error> {
+    let topics = consumer.subscription();
+    let topics = topics.map_err(|error| Error::asking("cannot subscribe", error))?;
+    let topics = topics.elements();
+    let topics: Vec<_> = topics.iter().map(|element| element.topic()).collect();
+    consumer.unsubscribe();
+    let joined = consumer.subscribe(&topics);
+    joined.map_err(|error| Error::asking("cannot subscribe", error))
 }
 
 /// Tells the broker what is settled, unless it is being told something.

@@ -16,29 +16,47 @@ use super::{
 };
 use crate::{error::Error, native::TopicId};
 
-/// Returns where a log lies that waits for its beginning.
-pub(super) fn named(shared: &Shared, id: &LogId) -> Option<(Part, TopicId)> {
-    shared.hands().logs.iter().find_map(|(part, hand)| match &hand.phase {
-        Phase::Named(named, topic) if named == id => Some((part.clone(), topic.clone())),
-        _ => None,
-    })
-}
-
-/// A log whose beginning is to be found.
+/// A log that waits for its beginning.
+#[derive(Clone, Debug)]
 pub(super) struct Place {
-    pub(super) consumer: Arc<BaseConsumer<Callbacks>>,
     pub(super) part: Part,
     pub(super) topic: TopicId,
+    /// Of which assignment.
+    pub(super) nth: u64,
+}
+
+impl Place {
+    pub(super) fn of(shared: &Shared, id: &LogId) -> Option<Self> {
+        shared.hands().logs.iter().find_map(|(part, hand)| match &hand.phase {
+            Phase::Named(named, topic) if named == id => {
+                Some(Self { part: part.clone(), topic: topic.clone(), nth: hand.nth })
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether it still waits, of the same assignment.
+    pub(super) fn waits(&self, shared: &Shared) -> bool {
+        let hands = shared.hands();
+        let hand = hands.logs.get(&self.part).filter(|hand| hand.nth == self.nth);
+        hand.is_some_and(|hand| matches!(hand.phase, Phase::Named(..)))
+    }
+}
+
+/// What is asked to find where a log begins.
+pub(super) struct Beginning {
+    pub(super) consumer: Arc<BaseConsumer<Callbacks>>,
+    pub(super) place: Place,
     /// Where the caller's own memory is.
     pub(super) from: Option<u64>,
     pub(super) first: First,
     pub(super) lost: LostMessages,
 }
 
-impl Place {
+impl Beginning {
     /// Returns where it begins, and where it ends by now. Blocks.
     pub(super) fn find(&self) -> Result<(i64, i64), Error> {
-        let (topic, partition) = (&self.part.0, self.part.1);
+        let (topic, partition) = (&self.place.part.0, self.place.part.1);
         let marks = self.consumer.fetch_watermarks(topic, partition, PATIENCE);
         let (low, high) =
             marks.map_err(|error| Error::asking("cannot read where a log begins", error))?;
@@ -53,12 +71,12 @@ impl Place {
             return Ok((from, high));
         }
         let nearest = from.clamp(low, high);
-        gap(self.lost, &self.part, from, nearest).map(|()| (nearest, high))
+        gap(self.lost, &self.place.part, from, nearest).map(|()| (nearest, high))
     }
 
     /// Where the broker remembers this group to be, if that was in this very topic.
     fn remembered(&self) -> Result<Option<i64>, Error> {
-        let (topic, partition) = (&self.part.0, self.part.1);
+        let (topic, partition) = (&self.place.part.0, self.place.part.1);
         let mut list = TopicPartitionList::new();
         list.add_partition(topic, partition);
         let list = self.consumer.committed_offsets(list, PATIENCE);
@@ -67,7 +85,7 @@ impl Place {
         let Offset::Offset(offset) = element.offset() else { return Ok(None) };
         let of = element.metadata();
         // Whoever resets a group by Kafka's own tools leaves this empty.
-        if !of.is_empty() && of != self.topic.to_string() {
+        if !of.is_empty() && of != self.place.topic.to_string() {
             tracing::warn!(
                 topic = %topic, partition,
                 "the topic was deleted and made again: its messages are read from the first on"

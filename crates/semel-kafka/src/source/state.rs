@@ -22,7 +22,10 @@ use semel::{
 };
 use tokio::sync::Notify;
 
-use super::hand::{self, Hand, Phase};
+use super::{
+    hand::{self, Hand, Phase},
+    start::Place,
+};
 use crate::{log, native::TopicId};
 
 /// A partition of a topic.
@@ -51,6 +54,7 @@ pub(super) struct Hands {
     /// Where each delivery lies that is out.
     receipts: HashMap<u64, (Part, i64)>,
     last_receipt: u64,
+    last_assigned: u64,
     /// What the caller is to be told next.
     assigned: Vec<LogId>,
     revoked: Vec<LogId>,
@@ -77,6 +81,17 @@ impl Hands {
     /// When something that is to come again is due.
     pub(super) fn due(&self) -> Option<Monotonic> {
         self.logs.values().filter_map(Hand::due).min()
+    }
+
+    /// Begins to deliver a log, if it is still of the assignment that its beginning was found for: of a later
+    /// one the client is elsewhere, and the caller is told of it.
+    pub(super) fn start(&mut self, place: &Place, from: i64, end: i64) {
+        let hand = self.logs.get_mut(&place.part).filter(|hand| hand.nth == place.nth);
+        if let Some(hand) = hand
+            && let Phase::Named(id, topic) = hand.phase.clone()
+        {
+            hand.start(id, topic, from, end);
+        }
     }
 
     /// Takes what the caller is told: at most `max` deliveries, every log in turn.
@@ -260,14 +275,16 @@ fn parts(list: &TopicPartitionList) -> Vec<Part> {
 pub(super) struct Callbacks(pub(super) Arc<Shared>);
 
 impl Callbacks {
-    /// New logs are assigned at their end and paused, so that nothing is fetched before the caller says
-    /// where they begin.
+    /// New logs are assigned and paused, so that nothing is fetched before the caller says where they begin.
+    ///
+    /// Not at their end: librdkafka 2.12 would ask where that is, and if it is moved before the answer, it
+    /// asks again after half a second and goes there, past all that came meanwhile.
     fn assign(
         &self,
         consumer: &BaseConsumer<Self>,
         list: &mut TopicPartitionList,
     ) -> KafkaResult<()> {
-        list.set_all_offsets(Offset::End)?;
+        list.set_all_offsets(Offset::Offset(0))?;
         match consumer.rebalance_protocol() {
             RebalanceProtocol::Cooperative => consumer.incremental_assign(list)?,
             _ => consumer.assign(list)?,
@@ -275,7 +292,9 @@ impl Callbacks {
         consumer.pause(list)?;
         let mut hands = self.0.hands();
         for part in parts(list) {
-            hands.logs.insert(part, Hand::new());
+            hands.last_assigned += 1;
+            let hand = Hand::new(hands.last_assigned);
+            hands.logs.insert(part, hand);
         }
         Ok(())
     }

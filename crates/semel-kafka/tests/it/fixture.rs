@@ -313,13 +313,16 @@ impl Reading {
         all
     }
 
-    /// Goes on until a log is revoked, as a consumer does that has much else to do.
-    pub(crate) async fn until_revoked(&mut self) {
+    /// Goes on until logs have moved to another of the group, and returns them.
+    pub(crate) async fn until_moved_to(&mut self, other: &mut Self) -> Vec<LogId> {
         let deadline = Instant::now() + PATIENCE;
-        while self.revoked.is_empty() {
-            self.receive(1).await;
-            assert!(Instant::now() < deadline, "no log is revoked");
+        let mut moved = Vec::new();
+        while self.revoked.is_empty() || moved.is_empty() {
+            let (_, received) = tokio::join!(self.receive(1), other.receive(1));
+            moved.extend(received.assigned);
+            assert!(Instant::now() < deadline, "no log moves");
         }
+        moved
     }
 
     pub(crate) async fn settle(&self, one: &Delivery) -> Acked {

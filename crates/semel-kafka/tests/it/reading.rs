@@ -320,7 +320,7 @@ async fn a_rebalance_takes_what_is_out_of_its_partitions_and_leaves_the_rest() {
         let all = first.until(40).await;
         let mut second = open().await;
         // Both take part in the rebalance; with `range` all partitions go before some come back.
-        let moved = tokio::join!(first.until_revoked(), second.assigned()).1;
+        let moved = first.until_moved_to(&mut second).await;
         second.source.start(moved.iter().map(|log| (log.clone(), None)).collect()).await.unwrap();
         let count = all.iter().filter(|one| moved.contains(&one.position.as_ref().unwrap().log));
         let got = second.until(count.count()).await;

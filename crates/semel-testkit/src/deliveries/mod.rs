@@ -117,7 +117,7 @@ impl fmt::Display for Judgement {
         let Self { committed, delivered, copies, flaws } = self;
         write!(f, "{committed} committed, {delivered} delivered, {copies} further copies, ")?;
         write!(f, "{} lost, {} out of order, {} flaws", self.lost(), self.inverted(), flaws.len())?;
-        for flaw in flaws.iter().take(20) {
+        for flaw in flaws.iter().take(5) {
             write!(f, "\n  {flaw}")?;
         }
         Ok(())

@@ -18,6 +18,9 @@ mod pages {
     #[doc = include_str!("../docs/guides/kafka.md")]
     struct Kafka;
 
+    #[doc = include_str!("../docs/guides/inbox.md")]
+    struct Inbox;
+
     #[doc = include_str!("../docs/guides/outbox.md")]
     struct Outbox;
 

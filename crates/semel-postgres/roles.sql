@@ -29,6 +29,8 @@ GRANT EXECUTE ON FUNCTION
     semel.complete,
     semel.fail,
     semel.publish,
+    semel.receive,
+    semel.received,
     semel.release,
     semel.renew,
     semel.schema_version,
@@ -62,6 +64,11 @@ TO semel_reader;
 GRANT SELECT ON ALL TABLES IN SCHEMA "semel" TO semel_store;
 GRANT INSERT, UPDATE, DELETE ON
     semel.audit,
+    semel.inbox,
+    semel.inbox_attempt,
+    semel.inbox_audit,
+    semel.inbox_parked,
+    semel.inbox_position,
     semel.lease,
     semel.record,
     semel.reference

@@ -24,6 +24,7 @@ mod bridge;
 mod builder;
 mod connect;
 mod error;
+pub mod inbox;
 mod inspect;
 mod lane;
 mod link;
@@ -173,6 +174,13 @@ impl PostgresStore {
     /// Refuses a name that is none of a schema.
     pub fn roles_sql(schema: &str) -> Result<Box<str>, StoreError> {
         Ok(roles::text(&schema::Schema::new(schema)?))
+    }
+
+    /// Does something that neither is a verb nor takes long, in a task of the store.
+    async fn soon<W: Work + 'static>(&self, work: W) -> Result<W::Done, StoreError> {
+        let links = Arc::clone(&self.links);
+        let done = self.tasks.spawn(async move { links.run(&work).await });
+        done.await.unwrap_or_else(|_| Err(ended()))
     }
 
     /// Does something that is no verb, in a task of the store, so that dropping the future leaves no

@@ -285,6 +285,15 @@ impl<'a> Step<'a> {
         if self.link.connection.read_committed {
             return self.rows(statement, params).await;
         }
+        self.bounded(statement, params).await
+    }
+
+    /// As [`Step::alone`], and waits for no lock longer than the transaction's begin says.
+    pub(crate) async fn bounded(
+        &self,
+        statement: &str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<Row>, Fault> {
         if self.links.settings.prepared {
             // Else the end of the transaction would leave before its statement.
             self.prepared(statement, params).await?;

@@ -32,6 +32,7 @@ const MIGRATIONS: &[Migration] = &[
         text: include_str!("../migrations/0011_outbox_words.sql"),
     },
     Migration { name: "0012_import", text: include_str!("../migrations/0012_import.sql") },
+    Migration { name: "0013_inbox", text: include_str!("../migrations/0013_inbox.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

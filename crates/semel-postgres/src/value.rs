@@ -17,7 +17,9 @@ pub(crate) enum Value<'a> {
     Bigint(Option<i64>),
     Bigints(&'a [Option<i64>]),
     Blobs(&'a [Option<&'a [u8]>]),
+    Bodies(&'a [Option<Vec<u8>>]),
     Bytes(Option<&'a [u8]>),
+    Names(&'a [String]),
     Plan([u8; 8]),
     Text(Option<&'a str>),
     Texts(&'a [Option<&'a str>]),
@@ -30,10 +32,10 @@ impl Value<'_> {
         match self {
             Self::Bigint(_) => Type::INT8,
             Self::Bigints(_) => Type::INT8_ARRAY,
-            Self::Blobs(_) => Type::BYTEA_ARRAY,
+            Self::Blobs(_) | Self::Bodies(_) => Type::BYTEA_ARRAY,
             Self::Bytes(_) | Self::Plan(_) => Type::BYTEA,
             Self::Text(_) => Type::TEXT,
-            Self::Texts(_) => Type::TEXT_ARRAY,
+            Self::Names(_) | Self::Texts(_) => Type::TEXT_ARRAY,
             Self::Truth(_) => Type::BOOL,
         }
     }
@@ -56,7 +58,9 @@ impl ToSql for Value<'_> {
             Self::Bigint(number) => number.to_sql(kind, into),
             Self::Bigints(numbers) => numbers.to_sql(kind, into),
             Self::Blobs(blobs) => blobs.to_sql(kind, into),
+            Self::Bodies(bodies) => bodies.to_sql(kind, into),
             Self::Bytes(bytes) => bytes.to_sql(kind, into),
+            Self::Names(names) => names.to_sql(kind, into),
             Self::Plan(bytes) => bytes.as_slice().to_sql(kind, into),
             Self::Text(text) => text.to_sql(kind, into),
             Self::Texts(texts) => texts.to_sql(kind, into),

@@ -11,6 +11,7 @@
 //! | [`receiver`] | a destination of events that notes what arrives and misbehaves when told |
 //! | [`http`] | a tiny upstream that counts effects and misbehaves, and a raw client |
 //! | [`sim`](mod@sim) | engines, callers, faults and clocks in an order drawn from a seed |
+//! | [`sources`] | queues and logs in memory that repeat, lose and revoke on command |
 //! | [`servers`] | private PostgreSQL servers, poolers and standbys, Kafka brokers, a faulty way to them, processes that cannot outlive the test |
 //!
 //! Nothing here is linked into what serves requests: the drill uses it, and the other crates name it
@@ -36,6 +37,7 @@ pub mod receiver;
 pub mod servers;
 pub mod sim;
 mod sleepers;
+pub mod sources;
 
 #[doc(inline)]
 pub use self::{

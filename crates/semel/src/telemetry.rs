@@ -143,6 +143,36 @@ counters! {
     unknown => "semel_relay_unknown_total",
 }
 
+counters! {
+    InboxCounters,
+    /// The counters of one consumer at one instant.
+    InboxStats:
+    /// Times that something was away which every message needs.
+    away => "semel_inbox_away_total",
+    /// Deliveries that came.
+    deliveries => "semel_inbox_deliveries_total",
+    /// Copies of messages that were handled before.
+    duplicates => "semel_inbox_duplicates_total",
+    /// Runs of messages that failed.
+    failures => "semel_inbox_failures_total",
+    /// Messages handled.
+    handled => "semel_inbox_handled_total",
+    /// Settlements of deliveries that were no longer this consumer's.
+    lost => "semel_inbox_lost_total",
+    /// Messages that came with other content than before.
+    mismatches => "semel_inbox_mismatch_total",
+    /// Times that what a run recorded could not be sent.
+    not_emitted => "semel_inbox_not_emitted_total",
+    /// Messages parked.
+    parked => "semel_inbox_parked_total",
+    /// Errors of the source.
+    source_errors => "semel_inbox_source_errors_total",
+    /// Errors of the store.
+    store_errors => "semel_inbox_store_errors_total",
+    /// Messages that are no longer remembered.
+    swept => "semel_inbox_swept_total",
+}
+
 /// Adds one, and returns what it was before.
 pub(crate) fn count(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Ordering::Relaxed)

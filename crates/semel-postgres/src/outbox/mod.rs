@@ -22,7 +22,11 @@ use semel::{
     },
 };
 
-pub(crate) use self::{append::Append, hints::Hints, read::Passes};
+pub(crate) use self::{
+    append::{Append, Columns},
+    hints::Hints,
+    read::Passes,
+};
 pub use self::{
     import::{ImportOutbox, ImportState, Imported},
     slot::SlotOutbox,

@@ -9,7 +9,7 @@ use semel::{
     store::claims_within_bounds,
 };
 
-use super::{Inner, Prepared, Transact, held::Held, tx::Text};
+use super::{Inner, Prepared, Transact, held::Held, source::First, tx::Text};
 use crate::{
     error::{Fault, damaged, invalid},
     row,
@@ -96,41 +96,6 @@ impl<'a> Asked<'a> {
         &self.mark
     }
 
-    /// The claim's statement, with or without a business reference.
-    pub(super) fn text<'t>(
-        &self,
-        transact: &'t Transact,
-        prepared: Option<&'t Prepared>,
-    ) -> Text<'t> {
-        let Inner { statements, keep, .. } = &*transact.inner;
-        let (text, prepared) = match self.call.reference {
-            None => (&statements.transact_claim, prepared.map(|prepared| &prepared.claim)),
-            Some(_) => (&statements.reference_claim, None),
-        };
-        Text { text, prepared, keep: *keep }
-    }
-
-    /// The parameters of the claim's statement.
-    pub(super) fn values(&self) -> Vec<Value<'_>> {
-        let scope = &self.ask.id.scope;
-        let (prefix, token) = self.mark.split_at(self.token_at);
-        let mut values = vec![
-            Value::Text(Some(scope.tenant.as_str())),
-            Value::Text(Some(scope.operation.as_str())),
-            Value::Text(Some(self.ask.id.key.as_str())),
-            Value::Bytes(Some(row::facet(&self.ask.id))),
-            Value::Bigint(Some(self.lock)),
-            Value::Text(Some(prefix)),
-            Value::Text(Some(token)),
-            Value::Bigint(Some(self.idle_ms)),
-        ];
-        if let Some(reference) = &self.call.reference {
-            values.push(Value::Text(Some(reference.as_str())));
-            values.push(Value::Bigint(Some(self.reference_lock)));
-        }
-        values
-    }
-
     /// Decides by the answer. What the record alone answers is answered whatever became of the lock.
     pub(super) fn decide(mut self, answer: &impl Cells) -> Result<(Lock, Decided), Fault> {
         let lock = answer.text(0)?.and_then(Lock::from_word).ok_or_else(no_answer)?;
@@ -175,6 +140,39 @@ impl<'a> Asked<'a> {
             _ => return Err(no_answer().into()),
         };
         Ok((lock, decided))
+    }
+}
+
+impl First for Asked<'_> {
+    /// The claim's statement, with or without a business reference.
+    fn text<'t>(&self, transact: &'t Transact, prepared: Option<&'t Prepared>) -> Text<'t> {
+        let Inner { statements, keep, .. } = &*transact.inner;
+        let (text, prepared) = match self.call.reference {
+            None => (&statements.transact_claim, prepared.map(|prepared| &prepared.claim)),
+            Some(_) => (&statements.reference_claim, None),
+        };
+        Text { text, prepared, keep: *keep }
+    }
+
+    /// The parameters of the claim's statement.
+    fn values(&self) -> Vec<Value<'_>> {
+        let scope = &self.ask.id.scope;
+        let (prefix, token) = self.mark.split_at(self.token_at);
+        let mut values = vec![
+            Value::Text(Some(scope.tenant.as_str())),
+            Value::Text(Some(scope.operation.as_str())),
+            Value::Text(Some(self.ask.id.key.as_str())),
+            Value::Bytes(Some(row::facet(&self.ask.id))),
+            Value::Bigint(Some(self.lock)),
+            Value::Text(Some(prefix)),
+            Value::Text(Some(token)),
+            Value::Bigint(Some(self.idle_ms)),
+        ];
+        if let Some(reference) = &self.call.reference {
+            values.push(Value::Text(Some(reference.as_str())));
+            values.push(Value::Bigint(Some(self.reference_lock)));
+        }
+        values
     }
 }
 

@@ -6,13 +6,13 @@ mod guard;
 mod held;
 mod load;
 mod publish;
-mod run;
-mod source;
+pub(crate) mod run;
+pub(crate) mod source;
 #[cfg(feature = "sqlx")]
 mod sqlx;
-mod started;
+pub(crate) mod started;
 mod tokio_postgres;
-mod tx;
+pub(crate) mod tx;
 mod wait;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -25,6 +25,7 @@ use semel::{
 
 use self::{
     claim::{Asked, Decided, Lock},
+    source::First,
     wait::ByStore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -46,20 +47,20 @@ use crate::{
 /// Claims inside the caller's own transactions. Cheap to clone.
 #[derive(Clone)]
 pub struct Transact {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 #[derive(Clone)]
-struct Inner {
-    statements: Arc<Statements>,
+pub(crate) struct Inner {
+    pub(crate) statements: Arc<Statements>,
     secret: LockSecret,
     body_max: usize,
     entropy: Arc<dyn Entropy>,
     clock: Arc<dyn Clock>,
-    idle_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     isolation: Isolation,
-    attempts_max: u32,
-    keep: bool,
+    pub(crate) attempts_max: u32,
+    pub(crate) keep: bool,
     waiters: Waiters,
     peek: Arc<dyn Peek>,
     hints: Arc<Hints>,

@@ -215,7 +215,7 @@ impl Transact {
     }
 
     /// Waits a random while, longer with each attempt, so that those who met do not meet again.
-    pub(super) async fn pause(&self, attempt: u32) {
+    pub(crate) async fn pause(&self, attempt: u32) {
         let longest = FIRST_PAUSE_MS.saturating_mul(1 << attempt.min(6));
         let drawn = u64::from_be_bytes(first_eight(self.inner.entropy.bytes()));
         let pause = Duration::from_micros(drawn % (longest * 1_000));

@@ -5,15 +5,30 @@ use std::{error::Error as StdError, future::Future};
 use semel::{StoreError, StoreErrorKind};
 
 use super::{
-    Lent, Prepared, Started, Transact, claim::Asked, guard::Ending, started::Home, tx::Carry,
+    Lent, Prepared, Started, Transact,
+    guard::Ending,
+    started::Home,
+    tx::{Carry, Statement, Text},
 };
-use crate::error::{Fault, invalid};
+use crate::{
+    error::{Fault, invalid},
+    value::Value,
+};
 
 /// A transaction that began, and the answer to its first statement.
 pub(crate) struct Opened<T: Carry> {
-    pub(super) tx: T,
-    pub(super) answer: Result<Option<T::Row>, Fault>,
-    pub(super) prepared: Option<Prepared>,
+    pub(crate) tx: T,
+    pub(crate) answer: Result<Option<T::Row>, Fault>,
+    pub(crate) prepared: Option<Prepared>,
+}
+
+/// The first statement of a transaction, sent together with its beginning.
+pub(crate) trait First: Sync {
+    /// The statement, or the same as prepared on the connection.
+    fn text<'t>(&self, transact: &'t Transact, prepared: Option<&'t Prepared>) -> Text<'t>;
+
+    /// Its parameters.
+    fn values(&self) -> Vec<Value<'_>>;
 }
 
 /// What begins and ends transactions.
@@ -21,16 +36,22 @@ pub(crate) trait Source: Pool + Send + Sync {
     /// Whether each transaction has a connection of its own.
     const RENEWS: bool = true;
 
-    /// Begins a transaction and claims in it.
+    /// Begins a transaction and asks its first statement.
     fn open(
         &self,
         transact: &Transact,
-        asked: &Asked<'_>,
+        first: &impl First,
     ) -> impl Future<Output = Result<Opened<Self::Tx>, Fault>> + Send;
 
     /// Writes the outcome and commits; says how each of the two went.
     fn commit(
         ending: Ending<Self::Tx>,
+    ) -> impl Future<Output = (Result<(), Fault>, Result<(), Fault>)> + Send;
+
+    /// Sends the last statements and commits; says how each of the two went.
+    fn end(
+        tx: Self::Tx,
+        last: &[Statement<'_>],
     ) -> impl Future<Output = (Result<(), Fault>, Result<(), Fault>)> + Send;
 
     /// Ends a transaction in which nothing ran, and waits until its locks are free.
@@ -62,9 +83,9 @@ async fn open<L: Lent>(
     lent: L,
     home: &Home<L>,
     transact: &Transact,
-    asked: &Asked<'_>,
+    first: &impl First,
 ) -> Result<Opened<Started<L>>, Fault> {
-    let (tx, answer) = Started::begin(lent, home, transact, asked).await?;
+    let (tx, answer) = Started::begin(lent, home, transact, first).await?;
     let prepared = tx.prepared().cloned();
     Ok(Opened { tx, answer, prepared })
 }
@@ -80,14 +101,18 @@ impl<L: Lent> Source for Home<L> {
     async fn open(
         &self,
         transact: &Transact,
-        asked: &Asked<'_>,
+        first: &impl First,
     ) -> Result<Opened<Started<L>>, Fault> {
         let kept = || invalid("the work of a run kept its guard, and failed; drop the guard first");
-        open(self.take().ok_or_else(kept)?, self, transact, asked).await
+        open(self.take().ok_or_else(kept)?, self, transact, first).await
     }
 
     async fn commit(ending: Ending<Started<L>>) -> (Result<(), Fault>, Result<(), Fault>) {
         ending.commit().await
+    }
+
+    async fn end(tx: Started<L>, last: &[Statement<'_>]) -> (Result<(), Fault>, Result<(), Fault>) {
+        tx.end(last).await
     }
 
     async fn leave(tx: Started<L>) -> Result<(), Fault> {
@@ -104,14 +129,21 @@ impl<P: Lend> Source for P {
     async fn open(
         &self,
         transact: &Transact,
-        asked: &Asked<'_>,
+        first: &impl First,
     ) -> Result<Opened<Started<P::Lent>>, Fault> {
         let lent = self.lend().await.map_err(|error| none(error.into()))?;
-        open(lent, &Home::away(), transact, asked).await
+        open(lent, &Home::away(), transact, first).await
     }
 
     async fn commit(ending: Ending<Started<P::Lent>>) -> (Result<(), Fault>, Result<(), Fault>) {
         ending.commit().await
+    }
+
+    async fn end(
+        tx: Started<P::Lent>,
+        last: &[Statement<'_>],
+    ) -> (Result<(), Fault>, Result<(), Fault>) {
+        tx.end(last).await
     }
 
     async fn leave(tx: Started<P::Lent>) -> Result<(), Fault> {

@@ -5,15 +5,16 @@ use std::ops::{Deref, DerefMut};
 
 use semel::{StoreError, StoreErrorKind};
 use sqlx::{
-    AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Transaction, postgres::PgRow,
+    AssertSqlSafe, Connection, PgConnection, PgPool, Postgres, Transaction,
+    postgres::{PgArguments, PgRow},
+    query::Query,
 };
 
 use super::{
     Guard, Transact,
-    claim::Asked,
     guard::Ending,
-    source::{Opened, Pool, Source},
-    tx::{Carry, Text},
+    source::{First, Opened, Pool, Source},
+    tx::{Carry, Statement, Text},
 };
 use crate::{
     error::{Fault, invalid},
@@ -31,21 +32,31 @@ impl Carry for Transaction<'_, Postgres> {
     }
 
     async fn ask(&mut self, what: Text<'_>, values: &[Value<'_>]) -> Result<Option<PgRow>, Fault> {
-        let mut query = sqlx::query(AssertSqlSafe(what.text)).persistent(what.keep);
-        for value in values {
-            query = match *value {
-                Value::Bigint(number) => query.bind(number),
-                Value::Bigints(numbers) => query.bind(numbers),
-                Value::Blobs(blobs) => query.bind(blobs),
-                Value::Bytes(bytes) => query.bind(bytes),
-                Value::Plan(bytes) => query.bind(bytes.to_vec()),
-                Value::Text(text) => query.bind(text),
-                Value::Texts(texts) => query.bind(texts),
-                Value::Truth(truth) => query.bind(truth),
-            };
-        }
-        Ok(query.fetch_optional(&mut **self).await?)
+        Ok(bound(what, values).fetch_optional(&mut **self).await?)
     }
+
+    async fn ask_all(&mut self, what: Text<'_>, values: &[Value<'_>]) -> Result<Vec<PgRow>, Fault> {
+        Ok(bound(what, values).fetch_all(&mut **self).await?)
+    }
+}
+
+fn bound<'q>(what: Text<'q>, values: &[Value<'q>]) -> Query<'q, Postgres, PgArguments> {
+    let mut query = sqlx::query(AssertSqlSafe(what.text)).persistent(what.keep);
+    for value in values {
+        query = match *value {
+            Value::Bigint(number) => query.bind(number),
+            Value::Bigints(numbers) => query.bind(numbers),
+            Value::Blobs(blobs) => query.bind(blobs),
+            Value::Bodies(all) => query.bind(all),
+            Value::Bytes(bytes) => query.bind(bytes),
+            Value::Plan(bytes) => query.bind(bytes.to_vec()),
+            Value::Text(text) => query.bind(text),
+            Value::Texts(texts) => query.bind(texts),
+            Value::Names(all) => query.bind(all),
+            Value::Truth(truth) => query.bind(truth),
+        };
+    }
+    query
 }
 
 impl Deref for Guard<Transaction<'_, Postgres>> {
@@ -73,7 +84,7 @@ impl Source for PgPool {
     async fn open(
         &self,
         transact: &Transact,
-        asked: &Asked<'_>,
+        first: &impl First,
     ) -> Result<Opened<Self::Tx>, Fault> {
         let (pool, begin) = (self.clone(), transact.inner.isolation.begin());
         // In a task: the driver, dropped while it begins, gives a connection back to its pool with the
@@ -83,7 +94,7 @@ impl Source for PgPool {
             StoreError::new(StoreErrorKind::Busy, "no connection could be had").with_source(error)
         };
         let mut tx = begun.await.map_err(ended)??;
-        let answer = tx.ask(asked.text(transact, None), &asked.values()).await;
+        let answer = tx.ask(first.text(transact, None), &first.values()).await;
         Ok(Opened { tx, answer, prepared: None })
     }
 
@@ -92,6 +103,18 @@ impl Source for PgPool {
             Ok(()) => (Ok(()), ending.tx.commit().await.map_err(Fault::from)),
             Err(fault) => (Err(fault), Ok(())),
         }
+    }
+
+    async fn end(
+        mut tx: Self::Tx,
+        last: &[Statement<'_>],
+    ) -> (Result<(), Fault>, Result<(), Fault>) {
+        for statement in last {
+            if let Err(fault) = tx.ask(statement.text, &statement.values).await {
+                return (Err(fault), Ok(()));
+            }
+        }
+        (Ok(()), tx.commit().await.map_err(Fault::from))
     }
 
     async fn leave(tx: Self::Tx) -> Result<(), Fault> {

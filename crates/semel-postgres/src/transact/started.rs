@@ -15,10 +15,10 @@ use tokio_postgres::{Client, Row};
 
 use super::{
     Guard, Prepared, Transact,
-    claim::Asked,
     guard::{Ending, text},
-    tokio_postgres::ask,
-    tx::{Carry, Text},
+    source::First,
+    tokio_postgres::{ask, ask_all},
+    tx::{Carry, Statement, Text},
 };
 use crate::{error::Fault, locked::in_order, value::Value};
 
@@ -69,19 +69,19 @@ impl Lent for Client {
 }
 
 /// Where a connection comes back to from a transaction that ended, wherever that was dropped.
-pub(super) struct Home<L>(Arc<Mutex<Option<L>>>);
+pub(crate) struct Home<L>(Arc<Mutex<Option<L>>>);
 
 impl<L> Home<L> {
-    pub(super) fn new(lent: L) -> Self {
+    pub(crate) fn new(lent: L) -> Self {
         Self(Arc::new(Mutex::new(Some(lent))))
     }
 
     /// For a connection that goes back elsewhere by being dropped.
-    pub(super) fn away() -> Self {
+    pub(crate) fn away() -> Self {
         Self(Arc::default())
     }
 
-    pub(super) fn take(&self) -> Option<L> {
+    pub(crate) fn take(&self) -> Option<L> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -109,14 +109,14 @@ impl<L: Lent> Started<L> {
         lent: L,
         home: &Home<L>,
         transact: &Transact,
-        asked: &Asked<'_>,
+        first: &impl First,
     ) -> Result<(Self, Result<Option<Row>, Fault>), Fault> {
         // From here on a dropped future rolls back whatever of it was sent.
         let home = Home(Arc::clone(&home.0));
         let started = Self { lent: Some(lent), home, ended: false };
         let client = started.client();
         let begin = client.batch_execute(transact.inner.isolation.begin());
-        let (claim, values) = (asked.text(transact, started.prepared()), asked.values());
+        let (claim, values) = (first.text(transact, started.prepared()), first.values());
         let (begun, answer) = join(begin, ask(client, claim, &values)).await;
         begun?;
         Ok((started, answer.map_err(Fault::from)))
@@ -126,12 +126,26 @@ impl<L: Lent> Started<L> {
         self.lent().prepared()
     }
 
-    fn client(&self) -> &Client {
+    pub(crate) fn client(&self) -> &Client {
         self.lent().client()
     }
 
     fn lent(&self) -> &L {
         self.lent.as_ref().expect("only dropping it takes it away")
+    }
+
+    /// Sends the last statements and commits, in one round trip. The commit does nothing if a statement
+    /// before it failed.
+    pub(super) async fn end(
+        mut self,
+        last: &[Statement<'_>],
+    ) -> (Result<(), Fault>, Result<(), Fault>) {
+        let client = self.client();
+        let sent = last.iter().map(|statement| ask(client, statement.text, &statement.values));
+        let (sent, committed) = join(in_order(sent), client.batch_execute("COMMIT")).await;
+        self.ended = committed.is_ok();
+        let sent: Result<(), _> = sent.into_iter().try_for_each(|sent| sent.map(drop));
+        (sent.map_err(Fault::from), committed.map_err(Fault::from))
     }
 
     /// Commits what a refusal wrote, and waits until its locks are free.
@@ -163,6 +177,10 @@ impl<L: Lent> Carry for Started<L> {
 
     async fn ask(&mut self, what: Text<'_>, values: &[Value<'_>]) -> Result<Option<Row>, Fault> {
         Ok(ask(self.client(), what, values).await?)
+    }
+
+    async fn ask_all(&mut self, what: Text<'_>, values: &[Value<'_>]) -> Result<Vec<Row>, Fault> {
+        Ok(ask_all(self.client(), what, values).await?)
     }
 }
 

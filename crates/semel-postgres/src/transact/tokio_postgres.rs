@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{error::Fault, value::Value};
 
-/// The statements of claims and completions, prepared on one connection.
+/// The statements of claims, completions and receipts, prepared on one connection.
 ///
 /// Keep it beside the connection that it was prepared on. Not for connections behind a pooler that
 /// changes the server's session between transactions: there, claim without.
@@ -23,10 +23,11 @@ pub struct Prepared {
     pub(super) claim: Statement,
     pub(super) insert: Statement,
     pub(super) update: Statement,
+    pub(crate) receive: Statement,
 }
 
 impl Transact {
-    /// Prepares the statements of claims and completions on a connection.
+    /// Prepares the statements of claims, completions and receipts on a connection.
     ///
     /// # Errors
     ///
@@ -40,6 +41,7 @@ impl Transact {
             claim: prepare(&statements.transact_claim, CLAIM).await?,
             insert: prepare(&statements.transact_insert, &WRITE[..22]).await?,
             update: prepare(&statements.transact_update, WRITE).await?,
+            receive: prepare(&statements.inbox_receive, RECEIVE).await?,
         })
     }
 }
@@ -55,6 +57,9 @@ const CLAIM: &[Type] = &[
     Type::TEXT,
     Type::INT8,
 ];
+
+/// The types of the parameters of a receipt.
+const RECEIVE: &[Type] = &[Type::TEXT, Type::TEXT, Type::TEXT, Type::BYTEA, Type::INT8, Type::INT8];
 
 /// The types of the parameters of a completion: the last three are of what was seen.
 const WRITE: &[Type] = &[
@@ -98,13 +103,22 @@ pub(super) async fn ask(
     what: Text<'_>,
     values: &[Value<'_>],
 ) -> Result<Option<Row>, Error> {
+    Ok(ask_all(client, what, values).await?.into_iter().next())
+}
+
+/// As [`ask`], and returns all rows.
+pub(super) async fn ask_all(
+    client: &impl GenericClient,
+    what: Text<'_>,
+    values: &[Value<'_>],
+) -> Result<Vec<Row>, Error> {
     if let Some(prepared) = what.prepared {
         let values: Vec<_> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
-        return client.query_opt(prepared, &values).await;
+        return client.query(prepared, &values).await;
     }
     let values: Vec<_> =
         values.iter().map(|value| (value as &(dyn ToSql + Sync), value.kind())).collect();
-    Ok(client.query_typed(what.text, &values).await?.into_iter().next())
+    client.query_typed(what.text, &values).await
 }
 
 impl Carry for Transaction<'_> {
@@ -116,6 +130,10 @@ impl Carry for Transaction<'_> {
 
     async fn ask(&mut self, what: Text<'_>, values: &[Value<'_>]) -> Result<Option<Row>, Fault> {
         Ok(ask(self, what, values).await?)
+    }
+
+    async fn ask_all(&mut self, what: Text<'_>, values: &[Value<'_>]) -> Result<Vec<Row>, Fault> {
+        Ok(ask_all(self, what, values).await?)
     }
 }
 

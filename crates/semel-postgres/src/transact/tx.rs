@@ -30,6 +30,13 @@ pub(crate) trait Carry: Send + Sized {
         what: Text<'_>,
         values: &[Value<'_>],
     ) -> impl Future<Output = Result<Option<Self::Row>, Fault>> + Send;
+
+    /// Runs a statement, and returns all its rows.
+    fn ask_all(
+        &mut self,
+        what: Text<'_>,
+        values: &[Value<'_>],
+    ) -> impl Future<Output = Result<Vec<Self::Row>, Fault>> + Send;
 }
 
 /// A statement, and the same as prepared on this connection, if it was.
@@ -46,4 +53,10 @@ impl<'a> From<&'a str> for Text<'a> {
     fn from(text: &'a str) -> Self {
         Self { text, prepared: None, keep: false }
     }
+}
+
+/// A statement and its values, whose answer nobody needs.
+pub(crate) struct Statement<'a> {
+    pub(crate) text: Text<'a>,
+    pub(crate) values: Vec<Value<'a>>,
 }

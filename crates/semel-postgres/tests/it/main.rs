@@ -20,6 +20,7 @@ mod failover;
 mod fixture;
 mod functions;
 mod golden;
+mod inbox;
 mod keeping;
 mod languages;
 mod looking;

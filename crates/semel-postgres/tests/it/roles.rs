@@ -91,8 +91,8 @@ async fn an_application_calls_the_functions_and_sees_no_table() {
         let may_call = "SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc AS p
             WHERE p.pronamespace = trim(trailing '.' FROM 'semel.')::regnamespace
                 AND has_function_privilege(p.oid, 'EXECUTE')";
-        let named =
-            "claim complete event_id fail now_us publish release renew schema_version status";
+        let named = "claim complete event_id fail now_us publish receive received release renew \
+                     schema_version status";
         assert_eq!(app.cell(may_call).await, named);
     }
 }

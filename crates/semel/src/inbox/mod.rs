@@ -10,17 +10,24 @@
 //! | [`message`] | names of messages and consumers, and what is delivered |
 //! | [`source`] | the seam to brokers: deliveries in, acknowledgements out |
 //! | [`policy`] | what holds for a consumer |
+//! | [`handler`] | what handles messages |
 //! | [`store`] | what a store keeps beside the transactions of the effects |
+//! | [`runner`] | the loop: deliveries in, each handled once, acknowledged after the commit |
+//! | [`memory`] | the reference store |
 //! | [`inspect`] | what operators see, and may say |
 
+pub mod handler;
 pub mod inspect;
+pub mod memory;
 pub mod message;
 pub mod policy;
+pub mod runner;
 pub mod source;
 pub mod store;
 
 #[doc(inline)]
 pub use self::{
+    handler::{Failed, Handled, Handler},
     inspect::{
         ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, Mark, MessageState,
         ParkedFilter,

@@ -99,7 +99,8 @@ pub struct Attempts {
 /// Why attempts are no longer counted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Uncount {
-    /// The message is done with: nothing of them is kept.
+    /// The message is done with: nothing of them is kept, nor the copy of one that was parked and is
+    /// done.
     Ended,
     /// The last one did not come to its end through no fault of the message, such as at a shutdown: it
     /// is given back.

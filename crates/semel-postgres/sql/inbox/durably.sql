@@ -1,0 +1,2 @@
+-- Has the commit wait until it is durable: what is acknowledged does not come again.
+SELECT semel.commits_durably();

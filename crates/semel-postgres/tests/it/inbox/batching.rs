@@ -1,0 +1,117 @@
+//! Several messages in one transaction.
+
+use semel::inbox::Handled;
+use semel_postgres::inbox::{ReceiveAll, Verdict};
+use semel_testkit::servers::Major;
+
+use super::desk::{Desk, delivery, telling};
+use crate::transact::pool::Pool;
+
+/// M79: the same id twice in a batch, and ids that were handled before.
+#[tokio::test]
+async fn a_batch_runs_what_is_new_and_tells_of_the_rest() {
+    for major in Major::ALL {
+        let desk = Desk::new(major).await;
+        let mut client = desk.connect().await;
+        desk.handle(&mut client, &delivery("old"), Some("paid")).await.map(drop).unwrap();
+        desk.handle(&mut client, &telling("odd", "one"), None).await.map(drop).unwrap();
+        let deliveries = [
+            delivery("z"),
+            delivery("old"),
+            delivery("a"),
+            telling("odd", "another"),
+            delivery("z"),
+            telling("a", "another"),
+        ];
+        let mut other = desk.connect().await;
+        let tx = other.transaction().await.unwrap();
+        let received = desk.inbox.receive_all(tx, &deliveries).await.unwrap();
+        let ReceiveAll::Some(mut batch) = received else { panic!("{received:?}") };
+        let verdicts = batch.verdicts().to_vec();
+        assert_eq!(batch.new_ones().collect::<Vec<_>>(), [0, 2], "{major}");
+        assert!(matches!(&verdicts[1], Verdict::Duplicate(Some(recorded))
+            if recorded.answer.as_deref() == Some(&b"paid"[..])));
+        assert!(matches!(verdicts[3], Verdict::Mismatch(_)));
+        assert_eq!(verdicts[4], Verdict::Duplicate(None));
+        assert!(matches!(verdicts[5], Verdict::Mismatch(_)));
+        for at in batch.new_ones() {
+            desk.act(&**batch, deliveries[at].message.id()).await.unwrap();
+        }
+        batch.answer(2, "sent".into()).unwrap();
+        batch.done().await.unwrap().commit().await.unwrap();
+        let ran = desk.handle(&mut client, &delivery("a"), None).await.unwrap();
+        let semel_postgres::inbox::Ran::Duplicate(Some(recorded)) = ran else { panic!("{ran:?}") };
+        assert_eq!(recorded.answer.as_deref(), Some(&b"sent"[..]));
+        assert_eq!(desk.effects(None).await, 4, "old, odd, z, a");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_without_anything_new_runs_nothing() {
+    let desk = Desk::new(Major::V18).await;
+    let pool = Pool::new(&desk.fixture.url, 2);
+    let deliveries: Vec<_> = (0..500).map(|n| delivery(&format!("m{n}"))).collect();
+    let mut runs = 0;
+    for firsts in [500, 0] {
+        let handled = desk
+            .inbox
+            .run_all_on(&pool, &deliveries, |batch| {
+                runs += 1;
+                let (desk, deliveries) = (&desk, &deliveries);
+                async move {
+                    for at in batch.new_ones() {
+                        desk.act(&*batch, deliveries[at].message.id()).await?;
+                    }
+                    Ok::<_, tokio_postgres::Error>(batch.finish())
+                }
+            })
+            .await
+            .unwrap();
+        let is_first = |handled: &&Handled| matches!(handled, Handled::First(_));
+        assert_eq!(handled.iter().filter(is_first).count(), firsts);
+    }
+    assert_eq!((runs, desk.effects(None).await), (1, 500));
+}
+
+#[tokio::test]
+async fn a_batch_that_fails_leaves_all_of_it_new() {
+    let desk = Desk::new(Major::V18).await;
+    let pool = Pool::new(&desk.fixture.url, 2);
+    let deliveries = [delivery("a"), delivery("b")];
+    let failed = desk
+        .inbox
+        .run_all_on(&pool, &deliveries, async |batch| {
+            desk.act(&*batch, "a").await?;
+            batch.batch_execute("SELECT 1 / 0").await?;
+            Ok::<_, tokio_postgres::Error>(batch.finish())
+        })
+        .await;
+    assert!(failed.is_err());
+    assert_eq!(desk.effects(None).await, 0);
+    assert_eq!(desk.number("SELECT count(*) FROM semel.inbox").await, 0);
+}
+
+#[tokio::test]
+async fn a_batch_of_sqlx_is_received_as_well() {
+    let desk = Desk::new(Major::V18).await;
+    let pool = sqlx::PgPool::connect(&desk.fixture.url).await.unwrap();
+    let deliveries = [delivery("a"), delivery("b"), delivery("a")];
+    let insert = desk.fixture.sql("INSERT INTO semel.effect VALUES ('x')");
+    for _ in 0..2 {
+        let handled = desk
+            .inbox
+            .run_all_on(&pool, &deliveries, async |mut batch| {
+                for at in batch.new_ones() {
+                    let insert = sqlx::query(sqlx::AssertSqlSafe(insert.clone()));
+                    insert.execute(&mut *batch).await?;
+                    batch.answer(at, "paid".into()).unwrap();
+                }
+                Ok::<_, sqlx::Error>(batch.finish())
+            })
+            .await
+            .unwrap();
+        assert_eq!(handled.len(), 3);
+    }
+    assert_eq!(desk.effects(None).await, 2);
+    pool.close().await;
+}

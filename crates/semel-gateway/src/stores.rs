@@ -102,7 +102,8 @@ impl Opened {
         let store = Arc::new(store);
         let bridge = Arc::clone(&store) as Arc<dyn Bridge>;
         let outbox = Some(OutboxPowers::of(&store));
-        Self { bridge: Some(bridge), outbox, ..Self::of(&store) }
+        let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
+        Self { bridge: Some(bridge), outbox, inbox, ..Self::of(&store) }
     }
 
     fn sqlite(store: SqliteStore) -> Self {

@@ -37,6 +37,9 @@ async fn check(damage: &str, words: &str) {
     assert_eq!(parked[0].placed.event.id, bad[0].event.id);
     assert_eq!(shop.waiting(&first).await, []);
     assert_eq!(shop.store.due(destination("a"), 9).await.unwrap(), []);
+    // The file opens as before, with every other check in force.
+    let again = shop.bench.builder().clock(shop.clock.clone()).open().unwrap();
+    assert_eq!(again.destinations().await.unwrap()[0].parked, 1);
     // Another destination meets it too, and nothing else is in its way.
     let second = leader(lead(&shop.store, "b").await);
     assert_eq!(shop.waiting(&second).await.len(), 100);

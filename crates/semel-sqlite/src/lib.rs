@@ -32,6 +32,7 @@
 )]
 
 mod error;
+pub mod inbox;
 mod inspect;
 mod migrate;
 mod open;

@@ -100,6 +100,7 @@ use semel::{
     store::{claims_within_bounds, finish_within_bounds},
 };
 
+pub(crate) use self::run::ATTEMPTS_MAX;
 pub use self::run::{Ran, RunError};
 use crate::{
     SqliteStore,
@@ -188,19 +189,52 @@ impl Transact {
 
     fn claim_as<'c>(
         &self,
-        mut tx: Transaction<'c>,
+        tx: Transaction<'c>,
         call: &Call,
         token: Token,
     ) -> Result<Atomic<'c>, StoreError> {
-        let behavior = tx.drop_behavior();
-        tx.set_drop_behavior(DropBehavior::Rollback);
-        self.admit(&tx)?;
+        let (tx, behavior) = self.own(tx)?;
         let decided = self.decide(&tx, call.ask(token), call)?;
         Ok(match decided {
             Decided::Run(held) => Atomic::Run(self.guard(tx, behavior, held)),
             Decided::Replay(record) => Atomic::Replay(as_before(tx, behavior), record),
             Decided::Refused(refusal) => Atomic::Refused(as_before(tx, behavior), refusal),
         })
+    }
+
+    /// Makes a transaction that can carry a claim roll back when it is dropped, and says what it would
+    /// have done.
+    fn own<'c>(
+        &self,
+        mut tx: Transaction<'c>,
+    ) -> Result<(Transaction<'c>, DropBehavior), StoreError> {
+        let behavior = tx.drop_behavior();
+        tx.set_drop_behavior(DropBehavior::Rollback);
+        self.admit(&tx)?;
+        Ok((tx, behavior))
+    }
+
+    /// Takes the write lock in a transaction of the caller's, which then rolls back when it is dropped;
+    /// says what it would have done.
+    pub(crate) fn take<'c>(
+        &self,
+        tx: Transaction<'c>,
+    ) -> Result<(Transaction<'c>, DropBehavior), StoreError> {
+        let (tx, behavior) = self.own(tx)?;
+        take_lock(&tx, self.token())?;
+        Ok((tx, behavior))
+    }
+
+    /// Begins a step in a transaction that holds the write lock.
+    pub(crate) fn step<'t>(&'t self, tx: &'t Transaction<'_>) -> Result<Step<'t>, Fault> {
+        Step::begin(tx, &self.time, self.limits)
+    }
+
+    /// Tells those who wait for events that some were appended, and may soon be committed.
+    pub(crate) fn appended(&self, events: &[Event]) {
+        if !events.is_empty() {
+            self.hints.near();
+        }
     }
 
     fn guard<'c>(&self, tx: Transaction<'c>, behavior: DropBehavior, held: Box<Held>) -> Guard<'c> {
@@ -292,7 +326,8 @@ fn take_lock(conn: &Connection, token: Token) -> Result<(), Fault> {
     Ok(())
 }
 
-fn as_before(mut tx: Transaction<'_>, behavior: DropBehavior) -> Transaction<'_> {
+/// Has a transaction do again what it would have done when it is dropped.
+pub(crate) fn as_before(mut tx: Transaction<'_>, behavior: DropBehavior) -> Transaction<'_> {
     tx.set_drop_behavior(behavior);
     tx
 }
@@ -338,9 +373,7 @@ impl<'c> Guard<'c> {
         let events = self.events.take();
         within_bounds(&events)?;
         self.store(&finish, &events)?;
-        if !events.is_empty() {
-            self.transact.hints.near();
-        }
+        self.transact.appended(&events);
         Ok(as_before(self.tx, self.behavior))
     }
 

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 use semel::{
     StoreError,
-    outbox::{Cause, Event},
+    outbox::{Cause, Event, EventId},
 };
 
 use super::{Guard, Transact};
@@ -60,7 +60,7 @@ impl Transact {
             return Err(fault.into());
         }
         run(tx, queries::OUTBOX_RELEASE)?;
-        self.hints.near();
+        self.appended(events);
         Ok(())
     }
 
@@ -83,7 +83,7 @@ impl Guard<'_> {
     /// # Errors
     ///
     /// Fails, and keeps nothing of it, if the event breaks a bound.
-    pub fn publish(&self, mut event: Event) -> Result<(), StoreError> {
+    pub fn publish(&self, mut event: Event) -> Result<EventId, StoreError> {
         event.check().map_err(refused)?;
         let granted = &self.held.granted;
         event.intent.get_or_insert_with(|| granted.id.clone());
@@ -92,7 +92,8 @@ impl Guard<'_> {
             // A name of a request that is no cause, such as one with a tab in it, tells nothing.
             event.cause = request.and_then(|request| Cause::new(request).ok());
         }
+        let id = event.id;
         self.events.borrow_mut().push(event);
-        Ok(())
+        Ok(id)
     }
 }

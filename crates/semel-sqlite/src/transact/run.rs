@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// How often a transaction is begun before the store is said to be busy.
-const ATTEMPTS_MAX: usize = 3;
+pub(crate) const ATTEMPTS_MAX: usize = 3;
 
 /// How a run in a transaction of its own ended.
 #[derive(Debug)]

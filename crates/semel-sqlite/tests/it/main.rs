@@ -12,6 +12,7 @@ mod bench;
 mod clock;
 mod conformance;
 mod golden;
+mod inbox;
 mod outbox;
 mod process;
 mod transact;

@@ -123,13 +123,15 @@ fn shear() -> Result<()> {
 fn clippy() -> Result<()> {
     install::component("clippy")?;
     install::for_building()?;
-    let whole = ["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
-    shell::show(shell::cargo(&whole))
+    let mut clippy = shell::cargo(&["clippy", "--locked", "--workspace", "--all-targets"]);
+    clippy.args(shell::WHOLE).args(["--", "-D", "warnings"]);
+    shell::show(clippy)
 }
 
 fn doc() -> Result<()> {
     install::for_building()?;
     let mut doc = shell::cargo(&["doc", "--locked", "--workspace", "--no-deps"]);
+    doc.args(shell::WHOLE);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     shell::show(doc)
 }

@@ -29,7 +29,9 @@ const END_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Runs every block.
 pub(crate) fn run() -> Result<()> {
-    shell::show(shell::cargo(&["test", "--locked", "--workspace", "--doc"]))?;
+    let mut tests = shell::cargo(&["test", "--locked", "--workspace", "--doc"]);
+    tests.args(shell::WHOLE);
+    shell::show(tests)?;
     blocks()
 }
 
@@ -37,7 +39,9 @@ pub(crate) fn run() -> Result<()> {
 pub(crate) fn blocks() -> Result<()> {
     install::programs(&[&install::CURL])?;
     // The very build of the tests: nothing is compiled again after them.
-    shell::show(shell::cargo(&["build", "--locked", "--workspace", "--bins", "--tests"]))?;
+    let mut build = shell::cargo(&["build", "--locked", "--workspace", "--bins", "--tests"]);
+    build.args(shell::WHOLE);
+    shell::show(build)?;
     let mut count = 0;
     let mut failures = Vec::new();
     for page in pages()? {

@@ -6,6 +6,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
+/// What is left out of a first build, so that it is fast, and is in every check: Kafka, whose client is
+/// built from C.
+pub(crate) const WHOLE: [&str; 2] = ["--features", "semel-gateway/kafka"];
+
 /// The top folder of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies inside the repository")

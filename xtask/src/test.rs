@@ -34,7 +34,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 fn command(arguments: &Arguments) -> Command {
     let mut test = shell::cargo(&["test", "--locked", "--no-fail-fast"]);
     match &arguments.package {
-        None => test.arg("--workspace"),
+        None => test.arg("--workspace").args(shell::WHOLE),
+        Some(package) if package == "semel-gateway" => {
+            test.args(["--package", package]).args(shell::WHOLE)
+        }
         Some(package) => test.args(["--package", package]),
     };
     test.args(&arguments.filter).arg("--");

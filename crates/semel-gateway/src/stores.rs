@@ -102,13 +102,15 @@ impl Opened {
         let store = Arc::new(store);
         let bridge = Arc::clone(&store) as Arc<dyn Bridge>;
         let outbox = Some(OutboxPowers::of(&store));
-        Self { bridge: Some(bridge), outbox, ..Self::of(&store) }
+        let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
+        Self { bridge: Some(bridge), outbox, inbox, ..Self::of(&store) }
     }
 
     fn sqlite(store: SqliteStore) -> Self {
         let store = Arc::new(store);
-        let inbox: Arc<dyn InboxInspect> = store.clone();
-        Self { outbox: Some(OutboxPowers::hinting(&store)), inbox: Some(inbox), ..Self::of(&store) }
+        let outbox = Some(OutboxPowers::hinting(&store));
+        let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
+        Self { outbox, inbox, ..Self::of(&store) }
     }
 }
 

@@ -6,4 +6,6 @@ mod on_postgres;
 mod parking;
 mod place;
 mod telling;
+#[cfg(feature = "kafka")]
+mod to_kafka;
 mod watching;

@@ -18,7 +18,7 @@ use semel::{
 };
 
 pub use self::{
-    batch::{Batch, ReceiveAll, Verdict},
+    batch::{Batch, FinishedAll, ReceiveAll, Verdict},
     guard::{Finished, Handling},
     receive::Receive,
     run::Ran,

@@ -85,7 +85,7 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// Fails, and rolls `tx` back, if it is not what the [module](self) asks for, the delivery has no
+    /// Fails, and rolls `tx` back, if it is not what the [module](super) asks for, the delivery has no
     /// position where the consumer knows messages by positions, or the server cannot be asked.
     ///
     /// # Cancel safety

@@ -8,8 +8,8 @@ use semel::{
 };
 
 use super::{
-    Batch, Finished, Handling, Inbox, Verdict,
-    batch::{FinishedAll, Told as ToldAll},
+    Batch, Finished, FinishedAll, Handling, Inbox, Verdict,
+    batch::Told as ToldAll,
     form::{Form, Met},
     guard::Ending,
     receive::{Asked, Told},

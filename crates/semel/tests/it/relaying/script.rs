@@ -148,7 +148,7 @@ impl Script {
         let mut failed: HashSet<&Lane> = HashSet::new();
         let mut delays: HashMap<&Lane, Duration> = HashMap::new();
         let mut played = Vec::new();
-        let mut hangs = false;
+        let (mut hangs, mut late) = (false, Vec::new());
         for message in batch {
             let lane = &message.event.lane;
             if failed.contains(lane) {
@@ -166,7 +166,7 @@ impl Script {
                 }
                 Act::ConfirmLost => (false, Sent::Confirmed),
                 Act::Overtake(wait) => {
-                    self.arrive_late(message.clone(), wait);
+                    late.push((message.clone(), wait));
                     (false, Sent::Confirmed)
                 }
                 Act::Hang => {
@@ -176,7 +176,7 @@ impl Script {
                 Act::Late(wait) => {
                     // Late, and yet behind what was sent before in its lane.
                     let behind = *delay + Duration::from_millis(1);
-                    self.arrive_late(message.clone(), wait.max(behind));
+                    late.push((message.clone(), wait.max(behind)));
                     (false, unheard())
                 }
                 Act::Lose => (false, unheard()),
@@ -187,7 +187,11 @@ impl Script {
             }
             played.push((*delay, arrives, sent));
         }
-        (!hangs).then_some(played)
+        if hangs {
+            return None;
+        }
+        late.into_iter().for_each(|(message, wait)| self.arrive_late(message, wait));
+        Some(played)
     }
 
     fn arrive_late(&self, message: Message, wait: Duration) {

@@ -445,10 +445,9 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 /// What must happen somewhere, or the worlds prove less than they say.
-const HAPPENS: [&str; 14] = [
+const HAPPENS: [&str; 13] = [
     "semel_relay_circuit_opened_total",
     "semel_relay_failed_total",
-    "semel_relay_late_settlements_total",
     "semel_relay_leaderships_lost_total",
     "semel_relay_leads_total",
     "semel_relay_left_out_total",

@@ -1,9 +1,6 @@
 //! The transaction in which a message is handled.
 
-use std::{
-    fmt,
-    ops::{Deref, DerefMut},
-};
+use std::{fmt, ops::Deref};
 
 use bytes::Bytes;
 use semel::{
@@ -235,7 +232,7 @@ impl Deref for Handling<sqlx::Transaction<'_, sqlx::Postgres>> {
 
 /// For queries. Ending the transaction by the driver's manager of transactions is as wrong as by text.
 #[cfg(feature = "sqlx")]
-impl DerefMut for Handling<sqlx::Transaction<'_, sqlx::Postgres>> {
+impl std::ops::DerefMut for Handling<sqlx::Transaction<'_, sqlx::Postgres>> {
     fn deref_mut(&mut self) -> &mut sqlx::PgConnection {
         &mut self.tx
     }

@@ -19,6 +19,7 @@ use semel_testkit::{
     receiver::{Arrived, Receiver},
     servers::{Major, Postgres},
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How long everything that was committed may take to arrive, in the end.
@@ -77,6 +78,19 @@ impl Shop {
         for arrived in self.receiver.arrived() {
             let (id, lane, number) = copy(&arrived);
             self.deliveries.delivered(id, &lane, number);
+        }
+    }
+
+    /// Waits until the word of the database on a number is 0.
+    async fn until_none(&self, sql: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let number = self.number(sql).await;
+            if number == 0 {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{sql}: {number}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 

@@ -62,21 +62,16 @@ impl fmt::Debug for Opened {
 }
 
 impl OutboxPowers {
-    fn of<S: OutboxStore + OutboxRetain + OutboxInspect>(store: &Arc<S>) -> Self {
+    fn of<S>(store: &Arc<S>) -> Self
+    where
+        S: OutboxStore + OutboxRetain + OutboxInspect + OutboxHints,
+    {
         Self {
             store: Arc::clone(store) as Arc<dyn OutboxStore>,
             retain: Arc::clone(store) as Arc<dyn OutboxRetain>,
             inspect: Arc::clone(store) as Arc<dyn OutboxInspect>,
-            hints: None,
+            hints: Some(Arc::clone(store) as Arc<dyn OutboxHints>),
         }
-    }
-
-    fn hinting<S>(store: &Arc<S>) -> Self
-    where
-        S: OutboxStore + OutboxRetain + OutboxInspect + OutboxHints,
-    {
-        let hints = Arc::clone(store) as Arc<dyn OutboxHints>;
-        Self { hints: Some(hints), ..Self::of(store) }
     }
 }
 
@@ -108,7 +103,7 @@ impl Opened {
 
     fn sqlite(store: SqliteStore) -> Self {
         let store = Arc::new(store);
-        let outbox = Some(OutboxPowers::hinting(&store));
+        let outbox = Some(OutboxPowers::of(&store));
         let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
         Self { outbox, inbox, ..Self::of(&store) }
     }

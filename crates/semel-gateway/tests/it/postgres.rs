@@ -3,6 +3,7 @@
 
 mod bridge;
 mod example;
+mod inbox;
 mod migrating;
 mod roles;
 mod serving;

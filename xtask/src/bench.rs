@@ -16,6 +16,8 @@ pub(crate) struct Arguments {
 /// Runs the binary `semel-bench`.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     install::programs(&[&install::NGINX, &install::WRK])?;
+    // The broker comes with the servers of the tests.
+    install::for_tests()?;
     let build = ["run", "--release", "--package", "semel-bench", "--bin", "semel-bench", "--"];
     let mut bench = shell::cargo(&build);
     bench.args(&arguments.rest);

@@ -10,6 +10,7 @@
 
 mod breaking;
 mod conformance;
+mod effects;
 mod fixture;
 mod publishing;
 mod reading;

@@ -11,6 +11,8 @@ pub(super) struct Ledger {
     /// The number of the first slot; numbers only grow.
     first: u64,
     slots: VecDeque<Slot>,
+    /// How many slots from the first on may be settled.
+    ready: usize,
     /// How many slots are neither done nor parked.
     waiting: usize,
     /// Bytes of what is neither done nor settled as parked.
@@ -47,6 +49,11 @@ impl Ledger {
         self.slots.len()
     }
 
+    /// How many slots may be settled.
+    pub(super) const fn ready(&self) -> usize {
+        self.ready
+    }
+
     pub(super) const fn waiting(&self) -> usize {
         self.waiting
     }
@@ -68,6 +75,7 @@ impl Ledger {
     pub(super) fn enter_upto(&mut self, pos: Pos, ends: bool) {
         let state = if ends { State::Ends } else { State::Done };
         self.slots.push_back(Slot { pos, at: Timestamp::MAX, bytes: 0, state });
+        self.advance();
     }
 
     /// An event was confirmed, or is not for this destination.
@@ -80,6 +88,7 @@ impl Ledger {
             self.bytes -= std::mem::take(&mut slot.bytes);
         }
         slot.state = State::Done;
+        self.advance();
     }
 
     /// An event is to be parked.
@@ -91,6 +100,7 @@ impl Ledger {
             self.waiting -= 1;
         }
         slot.state = State::Park(Box::new(park));
+        self.advance();
     }
 
     /// Says whether something may be settled, and whether that ends the pass.
@@ -112,6 +122,7 @@ impl Ledger {
                 break;
             };
             self.first += 1;
+            self.ready = self.ready.saturating_sub(1);
             self.bytes -= slot.bytes;
             progress.upto = Some(slot.pos);
             match slot.state {
@@ -128,6 +139,13 @@ impl Ledger {
         // Positions are drawn in about the order of time: the first that waits tells enough.
         let waits = |slot: &&Slot| matches!(slot.state, State::Waiting);
         self.slots.front().filter(waits).map(|slot| slot.at)
+    }
+
+    fn advance(&mut self) {
+        let waits = |slot: &Slot| matches!(slot.state, State::Waiting);
+        while self.slots.get(self.ready).is_some_and(|slot| !waits(slot)) {
+            self.ready += 1;
+        }
     }
 
     fn has_end(&self) -> bool {

@@ -27,6 +27,8 @@ impl Driver {
         match term.ledger.settleable()? {
             true => Some(now),
             false if self.closing.has_begun() && self.flights.is_empty() => Some(now),
+            // What is not settled takes the room of what could be read.
+            false if term.ledger.ready() >= self.policy.events_max / 4 => Some(now),
             false => Some(settler.last.after(self.policy.settle_every)),
         }
     }

@@ -19,7 +19,9 @@ use crate::{
     admin::{self, Admin},
     bounded,
     serve::{Ended, ServeError},
-    settings::{AdminSettings, DestinationSettings, HttpSink, KafkaSink, RelaySettings, Sink},
+    settings::{
+        AdminSettings, DestinationSettings, HttpSink, KafkaSink, RelaySettings, RelaySource, Sink,
+    },
     shutdown::Shutdown,
     stores::{Opened, OutboxPowers},
     tls::{self, TlsError},
@@ -66,6 +68,9 @@ pub enum RelayingError {
     /// The store has no outbox.
     #[error("the store has no outbox: use sqlite:PATH or postgres://USER@HOST/DATABASE")]
     NoOutbox,
+    /// The store has no replication slots.
+    #[error("only a store in PostgreSQL has replication slots: leave out `relay.source`")]
+    NoSlots,
     /// The relay cannot be made as it was described.
     #[error(transparent)]
     Relay(#[from] RelayError),
@@ -86,7 +91,11 @@ pub async fn start(
     clock: &Arc<dyn Clock>,
 ) -> Result<Relay, RelayingError> {
     let outbox = outbox.ok_or(RelayingError::NoOutbox)?;
-    let mut relay = Relay::builder(outbox.store)
+    let store = match settings.source {
+        RelaySource::Slot => outbox.by_slots.ok_or(RelayingError::NoSlots)?,
+        RelaySource::Table => outbox.store,
+    };
+    let mut relay = Relay::builder(store)
         .owner(owner())
         .policy(settings.policy.clone())
         .retain(outbox.retain)

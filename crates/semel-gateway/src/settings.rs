@@ -305,6 +305,18 @@ pub struct RelaySettings {
     pub destinations: Vec<DestinationSettings>,
     /// Within which bounds.
     pub policy: RelayPolicy,
+    /// What orders the events of a pass.
+    pub source: RelaySource,
+}
+
+/// What orders the events that are read at once.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RelaySource {
+    /// Replication slots: the order of commits.
+    Slot,
+    /// The table: the order of positions.
+    #[default]
+    Table,
 }
 
 /// Somewhere events go.

@@ -11,6 +11,7 @@ use semel::{
         memory::MemoryStore,
     },
 };
+pub use semel_postgres::{ImportOutbox, ImportState, Imported};
 use semel_postgres::{PostgresBuilder, PostgresStore};
 use semel_sqlite::SqliteStore;
 
@@ -47,6 +48,8 @@ pub struct OutboxPowers {
     pub inspect: Arc<dyn OutboxInspect>,
     /// How it tells that something was appended, if it can.
     pub hints: Option<Arc<dyn OutboxHints>>,
+    /// What a relay needs that takes the order of commits from replication slots, if it has any.
+    pub by_slots: Option<Arc<dyn OutboxStore>>,
 }
 
 impl fmt::Debug for OutboxPowers {
@@ -71,6 +74,7 @@ impl OutboxPowers {
             retain: Arc::clone(store) as Arc<dyn OutboxRetain>,
             inspect: Arc::clone(store) as Arc<dyn OutboxInspect>,
             hints: Some(Arc::clone(store) as Arc<dyn OutboxHints>),
+            by_slots: None,
         }
     }
 }
@@ -96,7 +100,8 @@ impl Opened {
     fn postgres(store: PostgresStore) -> Self {
         let store = Arc::new(store);
         let bridge = Arc::clone(&store) as Arc<dyn Bridge>;
-        let outbox = Some(OutboxPowers::of(&store));
+        let by_slots: Arc<dyn OutboxStore> = Arc::new(Arc::clone(&store).outbox_by_slots());
+        let outbox = Some(OutboxPowers { by_slots: Some(by_slots), ..OutboxPowers::of(&store) });
         let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
         Self { bridge: Some(bridge), outbox, inbox, ..Self::of(&store) }
     }
@@ -278,6 +283,50 @@ pub fn roles_sql(settings: &StoreSettings) -> Result<Box<str>, StoreError> {
     match &settings.url {
         StoreUrl::Postgres(_) => PostgresStore::roles_sql(&settings.postgres.schema),
         StoreUrl::Memory | StoreUrl::Sqlite(_) => Err(no_roles()),
+    }
+}
+
+/// Takes over a table of another outbox.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do; only PostgreSQL can.
+pub async fn import_outbox(
+    settings: &StoreSettings,
+    import: &ImportOutbox,
+) -> Result<Imported, StoreError> {
+    PostgresStore::import_outbox(&importing(settings)?, import).await
+}
+
+/// Says how far the take-over of a table is.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do; only PostgreSQL can.
+pub async fn outbox_import(
+    settings: &StoreSettings,
+    table: &str,
+    slot: Option<&str>,
+) -> Result<ImportState, StoreError> {
+    PostgresStore::outbox_import(&importing(settings)?, table, slot).await
+}
+
+/// Ends the take-over of a table, and says whether there was one.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do; only PostgreSQL can.
+pub async fn end_outbox_import(settings: &StoreSettings, table: &str) -> Result<bool, StoreError> {
+    PostgresStore::end_outbox_import(&importing(settings)?, table).await
+}
+
+fn importing(settings: &StoreSettings) -> Result<PostgresBuilder, StoreError> {
+    match &settings.url {
+        StoreUrl::Postgres(url) => Ok(postgres(url, &settings.postgres)),
+        StoreUrl::Memory | StoreUrl::Sqlite(_) => Err(StoreError::new(
+            StoreErrorKind::Invalid,
+            "only a store in PostgreSQL takes over a table that Debezium reads",
+        )),
     }
 }
 

@@ -3,6 +3,7 @@
 mod change;
 mod destinations;
 pub(super) mod events;
+mod import;
 mod parked;
 pub(super) mod target;
 pub(super) mod view;
@@ -39,22 +40,26 @@ enum Verb {
     Replay(change::Replay),
     Forget(change::Forget),
     Audit(destinations::Audit),
+    ImportDebezium(Box<import::Import>),
 }
 
 impl OutboxArgs {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
-        let desk = Desk::open(self.store, self.json).await?;
+        let (store, json) = (self.store, self.json);
+        let open = async |store| Desk::open(store, json).await;
         match self.verb {
-            Verb::List(list) => list.run(&desk).await,
-            Verb::Show(show) => show.run(&desk).await,
-            Verb::Destinations(destinations) => destinations.run(&desk).await,
-            Verb::Parked(parked) => parked.run(&desk).await,
-            Verb::Retry(retry) => retry.run(&desk).await,
-            Verb::Skip(skip) => skip.run(&desk).await,
-            Verb::Drop(drop) => drop.run(&desk).await,
-            Verb::Replay(replay) => replay.run(&desk).await,
-            Verb::Forget(forget) => forget.run(&desk).await,
-            Verb::Audit(audit) => audit.run(&desk).await,
+            Verb::List(list) => list.run(&open(store).await?).await,
+            Verb::Show(show) => show.run(&open(store).await?).await,
+            Verb::Destinations(destinations) => destinations.run(&open(store).await?).await,
+            Verb::Parked(parked) => parked.run(&open(store).await?).await,
+            Verb::Retry(retry) => retry.run(&open(store).await?).await,
+            Verb::Skip(skip) => skip.run(&open(store).await?).await,
+            Verb::Drop(drop) => drop.run(&open(store).await?).await,
+            Verb::Replay(replay) => replay.run(&open(store).await?).await,
+            Verb::Forget(forget) => forget.run(&open(store).await?).await,
+            Verb::Audit(audit) => audit.run(&open(store).await?).await,
+            // It needs no outbox that is open, and the right to change a table.
+            Verb::ImportDebezium(import) => import.run(store, json).await,
         }
     }
 }

@@ -13,6 +13,7 @@ use super::{
     secret::Secret,
     span::Size,
 };
+use crate::settings::RelaySource;
 
 /// The topic unless another is said, as Debezium's router names it.
 pub(super) const TOPIC: &str = "outbox.event.${aggregatetype}";
@@ -54,6 +55,8 @@ settings! {
 settings! {
     /// How the events of the outbox are relayed. What is said holds for each destination by itself.
     pub struct RelayConfig {
+        /// What orders the events of one read: the `table`, in which an aggregate's events are in order if producers lock it first; or a replication `slot` of PostgreSQL for each destination, by which all are in the order of commits. A slot needs `wal_level = logical`, and keeps the server's log until it is read.
+        source: RelaySource = "table",
         /// Whether `semel serve` relays too. Without it, `semel relay` alone does.
         serve: bool = true,
         /// How long a relay that is gone still leads a destination; at least three times the destination's `wait` holds.
@@ -111,6 +114,7 @@ pub enum DestinationKind {
 }
 
 words! { DestinationKind: Http = "http", Kafka = "kafka" }
+words! { RelaySource: Table = "table", Slot = "slot" }
 words! { Start: Earliest = "earliest", Now = "now" }
 
 /// A URL that events are sent to. `Debug` and `Display` show neither its path nor its query, in which

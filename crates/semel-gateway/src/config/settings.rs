@@ -12,8 +12,8 @@ use super::{
 };
 use crate::settings::{
     self, AdminSettings, AuthSettings, CircuitSettings, DestinationSettings, HostHeader, HttpSink,
-    KafkaSink, ListenerLimits, PostgresSettings, Protected, RelaySettings, Settings, Sink,
-    StoreSettings, TlsFiles, UpstreamSettings,
+    KafkaSink, ListenerLimits, PostgresSettings, Protected, RelaySettings, RelaySource, Settings,
+    Sink, StoreSettings, TlsFiles, UpstreamSettings,
 };
 
 impl Config {
@@ -65,7 +65,8 @@ impl Config {
         }
         let policy = self.relay.as_ref().map_or_else(RelayPolicy::default, RelayConfig::policy);
         let destinations = self.destination.iter().map(destination).collect();
-        Some(RelaySettings { destinations, policy })
+        let source = self.relay.as_ref().map_or_else(RelaySource::default, |relay| relay.source);
+        Some(RelaySettings { destinations, policy, source })
     }
 
     /// Returns where records live, and how that place is used.

@@ -67,7 +67,12 @@ impl OutboxInspect for PostgresStore {
 
     async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError> {
         within_bounds(&actor)?;
-        self.rest(Forget { destination, actor }).await
+        let slot = self.slot_name(&destination);
+        let forgotten = self.rest(Forget { destination, actor }).await?;
+        if forgotten {
+            self.drop_slot(slot).await?;
+        }
+        Ok(forgotten)
     }
 
     async fn outbox_audit(

@@ -12,6 +12,7 @@ use super::{
     },
     WAIT_MIN, wait,
 };
+use crate::settings::RelaySource;
 
 /// The longest wait for one send: a lease lasts three times as long.
 const PUBLISH_MAX: Duration = Duration::from_secs(20 * 60);
@@ -43,6 +44,12 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
     }
     if let Some(relay) = &config.relay {
         bounds(relay, reading);
+        let has_slots = matches!(config.store, StoreUrl::Postgres(_));
+        if relay.source == RelaySource::Slot && !has_slots {
+            let message =
+                "`relay.source` is \"slot\", and only a store in PostgreSQL has replication slots";
+            reading.problem(ProblemKind::Conflict, "relay.source", message);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_testkit::servers::{Major, Postgres};
+use tokio::sync::OnceCell;
 use tokio_postgres::{Client, NoTls};
 
 use super::place::{Place, QUICK, Relay, first_seen, id, taking, until};
@@ -17,12 +18,23 @@ struct Outbox {
 
 impl Outbox {
     async fn to(receiver: &Upstream) -> Self {
+        Self::at(Postgres::shared(Major::V18).await.url(), QUICK, ("hooks", receiver))
+    }
+
+    /// In a server that keeps what replication slots need, which take the order of commits from it.
+    async fn by_slots(name: &str, receiver: &Upstream) -> Self {
+        static SERVER: OnceCell<Postgres> = OnceCell::const_new();
+        let start = || Postgres::builder(Major::V15).setting("wal_level", "logical").start();
+        let url = SERVER.get_or_init(start).await.url();
+        Self::at(url, &format!("{QUICK}source = \"slot\"\n"), (name, receiver))
+    }
+
+    fn at(url: String, relay: &str, receiver: (&str, &Upstream)) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        let url = Postgres::shared(Major::V18).await.url();
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let schema = format!("relaying_{}_{number}", std::process::id());
         let store = format!("store = \"{url}\"\npostgres = {{ schema = \"{schema}\" }}\n");
-        let place = Place::with(QUICK, &[("hooks", receiver)], &store);
+        let place = Place::with(relay, &[receiver], &store);
         Self { place, schema, url }
     }
 
@@ -114,4 +126,80 @@ async fn what_operators_ask_and_say_is_answered_on_postgresql_too() {
     outbox.place.outbox(&[&["forget", "hooks"][..], &say[..]].concat()).ends(0, "");
     let audit = outbox.place.outbox(&["audit"]).out;
     assert!(audit.contains("replay") && audit.contains("forget"), "{audit}");
+}
+
+/// By slots a lane is in the order of commits even where its producers lock nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_slots_it_loses_nothing_and_keeps_the_order_of_commits() {
+    let receiver = taking().await;
+    let outbox = Outbox::by_slots("ordered", &receiver).await;
+    let (writer, other) = (outbox.connect().await, outbox.connect().await);
+    for round in 0..3 {
+        let relay = Relay::start(&outbox.place).await;
+        // Both append to one aggregate; who appended first commits last.
+        writer.batch_execute("BEGIN").await.unwrap();
+        outbox.append(&writer, "a", round * 2 + 1).await;
+        outbox.append(&other, "a", round * 2).await;
+        writer.batch_execute("COMMIT").await.unwrap();
+        let expected = usize::try_from(round * 2 + 2).unwrap();
+        until("both arrived", async || receiver.seen.effects().len() >= expected).await;
+        relay.kill().await;
+    }
+    let relay = Relay::start(&outbox.place).await;
+    outbox.place.until_drained().await;
+    assert_eq!(receiver.seen.effects().len(), 6);
+    assert_eq!(first_seen(&receiver, "a").len(), 6);
+    assert_eq!(relay.end().await, Some(0));
+    let slots = outbox.connect().await;
+    let count =
+        "SELECT count(*) FROM pg_replication_slots WHERE starts_with(slot_name, 'semel_ordered_')";
+    assert_eq!(slots.query_one(count, &[]).await.unwrap().get::<_, i64>(0), 1);
+    let forget = ["forget", "ordered", "--yes", "--note", "done with"];
+    // The lease of one that was killed may still last.
+    until("it is forgotten", async || outbox.place.outbox(&forget).code == 0).await;
+    let left = "SELECT slot_name || ' ' || active FROM pg_replication_slots
+        WHERE starts_with(slot_name, 'semel_ordered_')";
+    let left: Vec<String> =
+        slots.query(left, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(left.is_empty(), "its slot goes too: {left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_debezium_reads_is_taken_over_by_a_command() {
+    let receiver = taking().await;
+    let outbox = Outbox::by_slots("taken", &receiver).await;
+    let client = outbox.connect().await;
+    let table = format!("{}.outboxevent", outbox.schema);
+    let rows = format!(
+        "CREATE TABLE {table} (id uuid, aggregatetype text, aggregateid text, type text, payload text);
+         INSERT INTO {table} VALUES ('{}', 'order', 'a', 'Counted', '0')",
+        id("a", 0)
+    );
+    client.batch_execute(&rows).await.unwrap();
+    let slot = format!("{}_old", outbox.schema);
+    let made = format!("SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')");
+    client.query(&made, &[]).await.unwrap();
+    let import = |more: &[&str]| {
+        let words = ["import-debezium", "--table", &table, "--slot", &slot];
+        outbox.place.outbox(&[&words[..], more].concat())
+    };
+    let told = import(&["--existing"]).out;
+    assert!(told.contains("1 rows from before are events"), "{told}");
+    assert!(told.contains("has not confirmed that yet"), "{told}");
+    let later =
+        format!("INSERT INTO {table} VALUES ('{}', 'order', 'a', 'Counted', '1')", id("a", 1));
+    client.batch_execute(&later).await.unwrap();
+    let advance = format!("SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())");
+    client.query(&advance, &[]).await.unwrap();
+    let state =
+        outbox.place.outbox(&["--json", "import-debezium", "--table", &table, "--slot", &slot]);
+    let state = state.json();
+    assert_eq!((&state["imported_now"], &state["slot_confirmed"]), (&false.into(), &true.into()));
+    let relay = Relay::start(&outbox.place).await;
+    receiver.seen.until(2).await;
+    assert_eq!(first_seen(&receiver, "a"), [0, 1]);
+    assert_eq!(relay.end().await, Some(0));
+    import(&["--end"]).ends(0, "");
+    import(&["--end"]).ends(1, "is not taken over");
+    client.query(&format!("SELECT pg_drop_replication_slot('{slot}')"), &[]).await.unwrap();
 }

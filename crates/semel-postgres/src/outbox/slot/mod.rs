@@ -10,7 +10,7 @@ mod order;
 pub(crate) mod pgoutput;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -40,13 +40,37 @@ pub struct SlotOutbox {
     store: Arc<PostgresStore>,
     orders: Mutex<HashMap<Destination, Arc<Order>>>,
     missed: AtomicU64,
+    /// Slots that were made since an order was last asked of them.
+    made: Mutex<HashSet<Destination>>,
 }
 
 impl PostgresStore {
     /// Returns this store's outbox with the order of commits, as replication slots tell it.
     #[must_use]
     pub fn outbox_by_slots(self: Arc<Self>) -> SlotOutbox {
-        SlotOutbox { store: self, orders: Mutex::default(), missed: AtomicU64::new(0) }
+        SlotOutbox {
+            store: self,
+            orders: Mutex::default(),
+            missed: AtomicU64::new(0),
+            made: Mutex::default(),
+        }
+    }
+}
+
+/// How much of a destination's name is shown in that of its slot, which has at most 63 bytes.
+const SHOWN_MAX: usize = 40;
+
+impl PostgresStore {
+    pub(super) fn slot_name(&self, destination: &Destination) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+        let shown: String = destination.as_str().chars().take(SHOWN_MAX).map(plain).collect();
+        let number = self.links.secret.tells_apart(destination.as_str());
+        format!("semel_{shown}_{number:016x}")
+    }
+
+    /// Drops a slot, if it is there and nobody reads it.
+    pub(super) async fn drop_slot(&self, slot: String) -> Result<(), StoreError> {
+        self.relayed(Drop { slot }).await
     }
 }
 
@@ -54,10 +78,8 @@ impl SlotOutbox {
     /// The largest number of events of a pass that are put in the order of their commits.
     pub const ORDERED_MAX: usize = 100_000;
 
-    /// How much of a destination's name is shown in that of its slot, which has at most 63 bytes.
-    const SHOWN_MAX: usize = 40;
-
-    /// Returns how many events slots had lost, which were read from the table.
+    /// Returns how many events slots did not tell of, which were read from the table: those that were
+    /// there before the slot was, and those that were lost with one.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
@@ -67,10 +89,7 @@ impl SlotOutbox {
     /// a number that tells apart schemas and databases of one server.
     #[must_use]
     pub fn slot_name(&self, destination: &Destination) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-        let shown: String = destination.as_str().chars().take(Self::SHOWN_MAX).map(plain).collect();
-        let number = self.store.links.secret.tells_apart(destination.as_str());
-        format!("semel_{shown}_{number:016x}")
+        self.store.slot_name(destination)
     }
 
     fn names(&self, destination: &Destination) -> Names {
@@ -85,7 +104,7 @@ impl SlotOutbox {
     ///
     /// Fails if the server cannot be asked, or the role may not replicate.
     pub async fn forget_slot(&self, destination: &Destination) -> Result<(), StoreError> {
-        self.store.relayed(Drop { slot: self.slot_name(destination) }).await
+        self.store.drop_slot(self.slot_name(destination)).await
     }
 
     /// Makes the slot of a destination if it is missing. It is no harm if that fails: a pass then has the
@@ -102,7 +121,11 @@ impl SlotOutbox {
             Err(error) => Err(error),
         };
         match made {
-            Ok(()) => tracing::info!(%destination, "made a replication slot"),
+            Ok(()) => {
+                tracing::info!(%destination, "made a replication slot");
+                let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+                made.insert(destination.clone());
+            }
             Err(error) => tracing::warn!(%destination, %error, "has no replication slot for now"),
         }
     }
@@ -113,19 +136,34 @@ impl SlotOutbox {
         (order.leader == *leader && order.pass == pass).then(|| Arc::clone(order))
     }
 
+    /// Tells of events that a slot did not tell of: from before it was made, or lost with it.
+    fn tell_missed(&self, destination: &Destination, events: u64) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = made.remove(destination);
+        if events == 0 {
+            return;
+        }
+        self.missed.fetch_add(events, Ordering::Relaxed);
+        if is_new {
+            tracing::warn!(
+                %destination, events,
+                "the replication slot is new: what was appended before it is read from the table"
+            );
+        } else {
+            tracing::error!(
+                %destination, events,
+                "the replication slot had lost events: they are read from the table"
+            );
+        }
+    }
+
     /// Asks which pass is open, and puts its events in order.
     async fn load(&self, leader: &Leader) -> Result<Loaded, StoreError> {
         let names = self.names(&leader.destination);
         let flushed = self.store.links.settings.outbox_flushed;
         let loaded = self.store.relayed(Load { leader: leader.clone(), names, flushed }).await?;
         if let Loaded::Ordered { order, .. } = &loaded {
-            if order.missed > 0 {
-                self.missed.fetch_add(order.missed, Ordering::Relaxed);
-                tracing::error!(
-                    destination = %leader.destination, events = order.missed,
-                    "the replication slot had lost events; they are read from the table"
-                );
-            }
+            self.tell_missed(&leader.destination, order.missed);
             let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
             orders.insert(leader.destination.clone(), Arc::clone(order));
         }

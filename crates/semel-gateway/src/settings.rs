@@ -110,6 +110,10 @@ pub struct PostgresSettings {
     pub prepared: bool,
     /// Whether a gateway that starts makes or migrates the schema.
     pub migrate: bool,
+    /// Whether events leave only once some standby has flushed their transactions.
+    pub flushed: bool,
+    /// Whether commits of events are told between processes.
+    pub listen: bool,
 }
 
 impl Default for PostgresSettings {
@@ -121,6 +125,8 @@ impl Default for PostgresSettings {
             connections: 6,
             prepared: false,
             migrate: true,
+            flushed: false,
+            listen: false,
         }
     }
 }

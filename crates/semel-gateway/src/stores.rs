@@ -2,12 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
+use async_trait::async_trait;
 use semel::{
     Store, StoreError, StoreErrorKind, Timestamp,
-    inbox::InboxInspect,
+    inbox::{InboxInspect, store::InboxSweep},
     outbox::{OutboxHints, OutboxInspect, OutboxRetain, OutboxStore},
     store::{
-        capability::{Bridge, Inspect, Sweep},
+        capability::{Bridge, Inspect, Sweep, SweepBudget, Swept},
         memory::MemoryStore,
     },
 };
@@ -103,14 +104,37 @@ impl Opened {
         let by_slots: Arc<dyn OutboxStore> = Arc::new(Arc::clone(&store).outbox_by_slots());
         let outbox = Some(OutboxPowers { by_slots: Some(by_slots), ..OutboxPowers::of(&store) });
         let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
-        Self { bridge: Some(bridge), outbox, inbox, ..Self::of(&store) }
+        let sweep = Whole::of(&store);
+        Self { bridge: Some(bridge), outbox, inbox, sweep, ..Self::of(&store) }
     }
 
     fn sqlite(store: SqliteStore) -> Self {
         let store = Arc::new(store);
         let outbox = Some(OutboxPowers::of(&store));
         let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
-        Self { outbox, inbox, ..Self::of(&store) }
+        Self { outbox, inbox, sweep: Whole::of(&store), ..Self::of(&store) }
+    }
+}
+
+/// Sweeps records, and what consumers need no longer remember.
+struct Whole<S>(Arc<S>);
+
+impl<S: Sweep + InboxSweep> Whole<S> {
+    fn of(store: &Arc<S>) -> Arc<dyn Sweep> {
+        Arc::new(Self(Arc::clone(store)))
+    }
+}
+
+#[async_trait]
+impl<S: Sweep + InboxSweep> Sweep for Whole<S> {
+    async fn sweep(&self, budget: SweepBudget) -> Result<Swept, StoreError> {
+        let records = self.0.sweep(budget).await?;
+        let messages = self.0.sweep_inbox(budget.records).await?;
+        Ok(Swept {
+            forgotten: records.forgotten,
+            deleted: records.deleted + messages.messages,
+            more: records.more || messages.more,
+        })
     }
 }
 
@@ -362,7 +386,9 @@ fn postgres(url: &PostgresUrl, settings: &PostgresSettings) -> PostgresBuilder {
     let builder = PostgresStore::builder(url)
         .schema(settings.schema.as_str())
         .connections(settings.connections)
-        .prepared(settings.prepared);
+        .prepared(settings.prepared)
+        .outbox_flushed(settings.flushed)
+        .outbox_listen(settings.listen);
     match &settings.ca {
         Some(file) => builder.authority(file),
         None => builder,

@@ -80,6 +80,8 @@ impl Config {
                 ca: postgres.ca.clone(),
                 connections: count(postgres.connections),
                 prepared: postgres.prepared,
+                flushed: postgres.flushed,
+                listen: postgres.listen,
                 migrate: postgres.migrate,
             };
         }

@@ -30,6 +30,10 @@ settings! {
         prepared: bool = false,
         /// Whether `semel serve` makes the schema, or migrates an older one. Without it, somebody with the right to does so by `semel migrate` before.
         migrate: bool = true,
+        /// Whether events leave only once some standby has flushed their transactions, so that none was told of what a promotion then loses. Without a standby that is connected nothing leaves.
+        flushed: bool = false,
+        /// Whether commits of events are told between processes by `LISTEN` and `NOTIFY`, outside of applications' transactions, so that a relay need not wait until it polls. Not behind a pooler in transaction mode.
+        listen: bool = false,
     }
 }
 
@@ -43,6 +47,8 @@ impl PostgresConfig {
             || usize::try_from(self.connections) != Ok(default.connections)
             || self.prepared != default.prepared
             || self.migrate != default.migrate
+            || self.flushed != default.flushed
+            || self.listen != default.listen
     }
 }
 

@@ -51,6 +51,24 @@ async fn a_gateway_that_is_told_not_to_relay_leaves_it_to_others() {
 }
 
 #[tokio::test]
+async fn a_gateway_forgets_messages_whose_time_is_over_and_no_others() {
+    let (upstream, receiver) = (Upstream::counting().await, taking().await);
+    let more = format!("sweep_every = \"1s\"\n{}", serving(&upstream));
+    let place = Place::with(QUICK, &[("hooks", &receiver)], &more);
+    let db = rusqlite::Connection::open(place.path().join("semel.db")).unwrap();
+    let insert = "INSERT INTO semel_inbox (consumer, source, message_id, fingerprint, standing,
+        received_at_us, remember_until_us) VALUES ('c', 's', ?1, zeroblob(40), 'done', 1, ?2)";
+    for (id, until) in [("over", Some(2)), ("kept", Some(i64::MAX)), ("parked once", None)] {
+        db.execute(insert, (id, until)).unwrap();
+    }
+    let _gateway = Process::start(place.path()).await;
+    let count = || db.query_row("SELECT count(*) FROM semel_inbox", [], |row| row.get::<_, i64>(0));
+    until("one is forgotten", async || count().unwrap() == 2).await;
+    let over = "SELECT count(*) FROM semel_inbox WHERE message_id = 'over'";
+    assert_eq!(db.query_row(over, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[tokio::test]
 async fn a_file_for_a_relay_alone_is_checked_as_one_and_serves_nothing() {
     let receiver = taking().await;
     let place = Place::to(&[("hooks", &receiver)]);

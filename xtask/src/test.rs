@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every test of the workspace by plain `cargo test`, and no silence about one that did not run.
 
 use std::io::{BufRead, BufReader};
+use std::num::NonZero;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
@@ -40,6 +41,11 @@ fn command(arguments: &Arguments) -> Command {
         }
         Some(package) => test.args(["--package", package]),
     };
+    // Most tests wait for servers: twice as many at once as there are cores keep the cores busy.
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        test.env("RUST_TEST_THREADS", (2 * cores).to_string());
+    }
     test.args(&arguments.filter).arg("--");
     for name in &arguments.excuse {
         test.args(["--skip", name]);

@@ -60,6 +60,10 @@ async fn connection(tcp: TcpStream, shared: Arc<Shared>) {
     let mut trouble = shared.trouble.subscribe();
     while let Some(message) = wire.request().await {
         let now = *trouble.borrow_and_update();
+        if now == Some(Trouble::Away) {
+            // Its end is on its way.
+            return;
+        }
         if now == Some(Trouble::Overloaded) {
             wire.write(answer(503, &[("retry-after", "1")], "")).await;
             continue;

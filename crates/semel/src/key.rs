@@ -4,7 +4,7 @@
 //! bounded and printable. An [`IntentId`] is the full name of one intent, and the primary key of its
 //! record in every store.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::fmt;
 
 use thiserror::Error;
 
@@ -50,11 +50,12 @@ impl NameError {
     }
 }
 
+/// Declares a name: a bounded, printable text.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $allowed:expr) => {
         $(#[$doc])*
         #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
-        pub struct $name(Arc<str>);
+        pub struct $name(std::sync::Arc<str>);
 
         impl $name {
             /// The largest number of bytes.
@@ -64,11 +65,11 @@ macro_rules! name {
             ///
             /// # Errors
             ///
-            /// Returns a [`NameError`] if the text is empty, too long, or holds a character outside
+            /// Returns a [`NameError`](crate::NameError) if the text is empty, too long, or holds a character outside
             /// the allowed set.
-            pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
+            pub fn new(text: impl AsRef<str>) -> Result<Self, $crate::NameError> {
                 let text = text.as_ref();
-                check($what, text, Self::MAX, $allowed)?;
+                $crate::key::check($what, text, Self::MAX, $allowed)?;
                 Ok(Self(text.into()))
             }
 
@@ -79,27 +80,29 @@ macro_rules! name {
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 write!(f, "{}({:?})", stringify!($name), &*self.0)
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
 
-        impl FromStr for $name {
-            type Err = NameError;
+        impl std::str::FromStr for $name {
+            type Err = $crate::NameError;
 
-            fn from_str(text: &str) -> Result<Self, NameError> {
+            fn from_str(text: &str) -> Result<Self, $crate::NameError> {
                 Self::new(text)
             }
         }
     };
 }
+
+pub(crate) use name;
 
 name! {
     /// The caller's name for an intent: 1 to 255 visible ASCII characters, opaque.

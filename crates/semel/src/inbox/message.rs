@@ -4,67 +4,28 @@ use std::{fmt, sync::Arc};
 
 use bytes::Bytes;
 
-use crate::{clock::Timestamp, fingerprint::Fingerprint, key::NameError};
+use crate::{
+    clock::Timestamp,
+    fingerprint::Fingerprint,
+    key::{NameError, name},
+};
 
 use super::source::Receipt;
 
-macro_rules! text {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $allowed:expr) => {
-        $(#[$doc])*
-        #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
-        pub struct $name(Arc<str>);
-
-        impl $name {
-            /// The largest number of bytes.
-            pub const MAX: usize = $max;
-
-            /// Parses a name.
-            ///
-            /// # Errors
-            ///
-            /// Returns a [`NameError`] if the text is empty, too long, or holds a character outside
-            /// the allowed set.
-            pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
-                let text = text.as_ref();
-                crate::key::check($what, text, Self::MAX, $allowed)?;
-                Ok(Self(text.into()))
-            }
-
-            /// Returns the text.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}({:?})", stringify!($name), &*self.0)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-    };
-}
-
-text! {
+name! {
     /// Who handles messages, by an explicit name such as `billing.on-order-placed`: 1 to 128 ASCII
     /// letters, digits, `.`, `_`, `-`, `:` and `/`. Two handlers of one message are two consumers.
     Consumer, "consumer", 128,
     |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '/')
 }
 
-text! {
+name! {
     /// Where messages come from and inside which their ids are unique, such as `kafka:orders`: 1 to
     /// 255 bytes of text without control characters.
     SourceName, "source", 255, |c: char| !c.is_control()
 }
 
-text! {
+name! {
     /// An ordered log with positions, such as a partition of one incarnation of a topic: 1 to 300 bytes
     /// of text without control characters. A log that was deleted and made again has another id.
     LogId, "log", 300, |c: char| !c.is_control()

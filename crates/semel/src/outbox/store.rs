@@ -34,58 +34,17 @@ use super::{
 use crate::{
     clock::Timestamp,
     error::StoreError,
-    key::{IntentId, NameError, Operation},
+    key::{IntentId, Operation, name},
     store::Actor,
 };
 
 /// The largest number of events, lanes or parked rows in one answer, and of rows in one settlement.
 pub const READ_MAX: usize = 10_000;
 
-/// Somewhere events go: 1 to 64 ASCII letters, digits, `.`, `_` and `-`.
-#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Destination(Arc<str>);
-
-impl Destination {
-    /// The largest name, in bytes.
-    pub const MAX: usize = 64;
-
-    /// Names a destination.
-    ///
-    /// # Errors
-    ///
-    /// Returns a [`NameError`] if the text is empty, too long, or holds another character.
-    pub fn new(text: impl AsRef<str>) -> Result<Self, NameError> {
-        let (what, text) = ("destination", text.as_ref());
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        if text.is_empty() {
-            return Err(NameError::Empty { what });
-        }
-        if text.len() > Self::MAX {
-            return Err(NameError::TooLong { what, len: text.len(), max: Self::MAX });
-        }
-        match text.char_indices().find(|(_, c)| !allowed(*c)) {
-            Some((at, _)) => Err(NameError::Character { what, at }),
-            None => Ok(Self(text.into())),
-        }
-    }
-
-    /// Returns the text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Destination({:?})", &*self.0)
-    }
-}
-
-impl fmt::Display for Destination {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+name! {
+    /// Somewhere events go: 1 to 64 ASCII letters, digits, `.`, `_` and `-`.
+    Destination, "destination", 64,
+    |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
 }
 
 /// Which leadership of a destination: larger for each take-over.

@@ -33,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { name: "0012_import", text: include_str!("../migrations/0012_import.sql") },
     Migration { name: "0013_inbox", text: include_str!("../migrations/0013_inbox.sql") },
+    Migration { name: "0014_slots", text: include_str!("../migrations/0014_slots.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

@@ -10,7 +10,7 @@ FROM (
         sum(coalesce(e.payload_bytes, 0) + coalesce(octet_length(e.headers), 0) + 160)
             OVER (ORDER BY p.nr ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes_before
     FROM unnest($1::bigint[]) WITH ORDINALITY AS p (pos, nr)
-    JOIN semel.outbox_read AS e ON e.pos = p.pos
+    JOIN semel.outbox_at($1) AS e ON e.pos = p.pos
 ) AS c
 WHERE coalesce(c.bytes_before, 0) < $2
 ORDER BY c.nr;

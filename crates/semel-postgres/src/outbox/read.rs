@@ -252,9 +252,9 @@ impl Open {
         signed(self.settled.0)
     }
 
-    /// What it shows.
-    pub(super) fn shows(&self) -> &str {
-        &self.to
+    /// What it shows, and the position drawn before what the pass before showed.
+    pub(super) fn shows(&self) -> (&str, i64) {
+        (&self.to, self.from_pos)
     }
 
     /// Whether some of it came with a dump.

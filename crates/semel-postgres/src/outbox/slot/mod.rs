@@ -12,7 +12,7 @@ pub(crate) mod pgoutput;
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -20,14 +20,14 @@ use std::{
 
 use async_trait::async_trait;
 use semel::{
-    StoreError,
+    StoreError, Timestamp,
     outbox::{
         Destination, Lane, Lead, Leader, Led, OutboxStore, Parked, Pos, Settle, Settled, Window,
         store::{Pass, READ_MAX},
     },
 };
 
-use self::order::{Advance, Chosen, Create, Drop, Find, Found, Load, Loaded, Names, Order};
+use self::order::{Advance, Chosen, Create, Drop, Find, Found, Idle, Load, Loaded, Names, Order};
 use crate::{PostgresStore, error::invalid};
 
 /// An outbox in PostgreSQL whose events leave in the order of their commits, by replication slots: one for
@@ -38,8 +38,12 @@ use crate::{PostgresStore, error::invalid};
 #[derive(Debug)]
 pub struct SlotOutbox {
     store: Arc<PostgresStore>,
+    /// The order of the pass that is being read; a destination without one reads by positions. A pass is
+    /// read in one way from its first window to its end: a place in the one order is none in the other.
     orders: Mutex<HashMap<Destination, Arc<Order>>>,
     missed: AtomicU64,
+    /// When slots were last let go on while nothing waited.
+    idled: Mutex<HashMap<Destination, Timestamp>>,
     /// Slots that were made since an order was last asked of them.
     made: Mutex<HashSet<Destination>>,
 }
@@ -52,10 +56,14 @@ impl PostgresStore {
             store: self,
             orders: Mutex::default(),
             missed: AtomicU64::new(0),
+            idled: Mutex::default(),
             made: Mutex::default(),
         }
     }
 }
+
+/// How often a slot is let go on while nothing waits.
+const IDLE: Duration = Duration::from_secs(10);
 
 /// How much of a destination's name is shown in that of its slot, which has at most 63 bytes.
 const SHOWN_MAX: usize = 40;
@@ -130,8 +138,13 @@ impl SlotOutbox {
         }
     }
 
+    fn orders(&self) -> MutexGuard<'_, HashMap<Destination, Arc<Order>>> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the order in which a pass is being read, if it has one of its own.
     fn order(&self, leader: &Leader, pass: Pass) -> Option<Arc<Order>> {
-        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = self.orders();
         let order = orders.get(&leader.destination)?;
         (order.leader == *leader && order.pass == pass).then(|| Arc::clone(order))
     }
@@ -161,13 +174,48 @@ impl SlotOutbox {
     async fn load(&self, leader: &Leader) -> Result<Loaded, StoreError> {
         let names = self.names(&leader.destination);
         let flushed = self.store.links.settings.outbox_flushed;
-        let loaded = self.store.relayed(Load { leader: leader.clone(), names, flushed }).await?;
-        if let Loaded::Ordered { order, .. } = &loaded {
-            self.tell_missed(&leader.destination, order.missed);
-            let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-            orders.insert(leader.destination.clone(), Arc::clone(order));
+        let load = Load { leader: leader.clone(), names, flushed };
+        let loaded = self.store.relayed(load).await?;
+        match &loaded {
+            Loaded::Nothing(now) => self.idle(&leader.destination, *now),
+            Loaded::Ordered { order, .. } => {
+                self.tell_missed(&leader.destination, order.missed);
+                self.orders().insert(leader.destination.clone(), Arc::clone(order));
+            }
+            Loaded::Unordered => {}
         }
         Ok(loaded)
+    }
+
+    /// Reads a window as without a slot, and so to the end of the pass.
+    async fn by_positions(
+        &self,
+        leader: Leader,
+        after: Option<(Pass, Pos)>,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Window, StoreError> {
+        self.orders().remove(&leader.destination);
+        self.store.read(leader, after, limit, bytes_max).await
+    }
+
+    /// Lets a slot go on now and then while nothing waits: others write to the log too, and the server
+    /// would keep it all.
+    fn idle(&self, destination: &Destination, now: Timestamp) {
+        let mut idled = self.idled.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = idled.entry(destination.clone()).or_insert(now);
+        if now.since(*last) < IDLE {
+            return;
+        }
+        *last = now;
+        let (links, destination) = (Arc::clone(&self.store.links), destination.clone());
+        let names = self.names(&destination);
+        self.store.tasks.spawn(async move {
+            let idle = Idle { destination: destination.clone(), names };
+            if let Err(error) = links.run(&idle).await {
+                tracing::warn!(%destination, %error, "a replication slot stays behind for now");
+            }
+        });
     }
 }
 
@@ -196,9 +244,10 @@ impl OutboxStore for SlotOutbox {
         limit: usize,
         bytes_max: usize,
     ) -> Result<Window, StoreError> {
-        let kept = after.and_then(|(pass, _)| self.order(&leader, pass));
-        let (order, now) = match kept {
-            Some(order) => (order, None),
+        let going_on = after.map(|(pass, _)| self.order(&leader, pass));
+        let (order, now) = match going_on {
+            Some(Some(order)) => (order, None),
+            Some(None) => return self.by_positions(leader, after, limit, bytes_max).await,
             None => match self.load(&leader).await? {
                 Loaded::Nothing(now) => {
                     let (events, upto) = (Vec::new(), Pos(0));
@@ -206,7 +255,7 @@ impl OutboxStore for SlotOutbox {
                 }
                 Loaded::Ordered { order, now } => (order, Some(now)),
                 Loaded::Unordered => {
-                    return self.store.read(leader, after, limit, bytes_max).await;
+                    return self.by_positions(leader, after, limit, bytes_max).await;
                 }
             },
         };
@@ -217,12 +266,8 @@ impl OutboxStore for SlotOutbox {
     }
 
     async fn settle(&self, mut settle: Settle) -> Result<Settled, StoreError> {
-        let orders = || self.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        let order = orders().get(&settle.destination).cloned();
-        let pass = settle.upto.map(|(pass, _)| pass);
-        let order = order.filter(|order| {
-            order.leader.epoch == settle.epoch && pass.is_none_or(|pass| pass == order.pass)
-        });
+        let order = self.orders().get(&settle.destination).cloned();
+        let order = order.filter(|order| order.is_of(&settle));
         let Some(order) = order else {
             return self.store.settle(settle).await;
         };
@@ -231,7 +276,7 @@ impl OutboxStore for SlotOutbox {
         let settled = self.store.settle(settle).await?;
         if ends && settled == Settled::Stored {
             // Killed before this, the slot tells again what is settled, which the table knows.
-            orders().remove(&order.leader.destination);
+            self.orders().remove(&order.leader.destination);
             if let Some(upto) = order.confirm {
                 let slot = self.slot_name(&order.leader.destination);
                 if let Err(error) = self.store.relayed(Advance { slot, upto }).await {

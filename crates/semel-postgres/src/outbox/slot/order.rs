@@ -4,7 +4,7 @@ use std::{collections::HashSet, fmt, sync::Arc};
 
 use semel::{
     StoreError, StoreErrorKind, Timestamp,
-    outbox::{Leader, Placed, Pos, Settle, Window, store::Pass},
+    outbox::{Destination, Leader, Placed, Pos, Settle, Window, store::Pass},
 };
 
 use super::{
@@ -49,6 +49,12 @@ impl Order {
         }
         let (pass, end, settled) = (open.pass, open.end(), open.settled());
         Self { leader, pass, positions, smallest, end, settled, missed: 0, confirm: None }
+    }
+
+    /// Says whether a settlement is of this pass.
+    pub(super) fn is_of(&self, settle: &Settle) -> bool {
+        let same_pass = settle.upto.is_none_or(|(pass, _)| pass == self.pass);
+        self.leader.epoch == settle.epoch && same_pass
     }
 
     /// Puts in positions of the table for those of the order.
@@ -133,7 +139,7 @@ impl Work for Load {
         }
         let told = told(step, &self.names, &lsn).await?;
         let mut order = self.sort(&open, &members, &told);
-        order.confirm = confirmable(step, &open, &order, &told).await?;
+        order.confirm = confirmable(step, open.shows(), &members, &told).await?;
         Ok(Loaded::Ordered { order: Arc::new(order), now })
     }
 }
@@ -224,26 +230,59 @@ impl Reader {
     }
 }
 
-/// Finds the end of the last transaction before which all is in this pass or was in one before.
+/// Finds the end of the last transaction before which a destination has everything, or will have it with
+/// `mine`: what a snapshot shows, before which the position was drawn.
 async fn confirmable(
     step: Step<'_>,
-    open: &Open,
-    order: &Order,
+    (shows, from_pos): (&str, i64),
+    mine: &HashSet<i64>,
     told: &[Told],
 ) -> Result<Option<Lsn>, Fault> {
-    let mine: HashSet<i64> = order.positions.iter().copied().collect();
     let all = told.iter().flat_map(|told| &told.positions);
     let others: Vec<i64> = all.copied().filter(|pos| !mine.contains(pos)).collect();
     let mut later = HashSet::new();
     if !others.is_empty() {
-        let shows = Value::Text(Some(open.shows()));
-        let params = [numbers(&others), shows.param()];
-        for row in step.rows(&step.statements().outbox_later, &params).await? {
+        let (shows, from_pos) = (Value::Text(Some(shows)), Value::Bigint(Some(from_pos)));
+        let params = [numbers(&others), shows.param(), from_pos.param()];
+        for row in step.rows(&step.statements().outbox_unseen, &params).await? {
             later.extend(row.bigint(0)?);
         }
     }
     let is_over = |told: &&Told| !told.positions.iter().any(|pos| later.contains(pos));
     Ok(told.iter().take_while(is_over).last().map(|told| told.end))
+}
+
+/// Lets the slot of a destination that has everything give the log back which others have written.
+pub(super) struct Idle {
+    pub(super) destination: Destination,
+    pub(super) names: Names,
+}
+
+impl Work for Idle {
+    type Done = ();
+
+    async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
+        let destination = Value::Text(Some(self.destination.as_str()));
+        let rows = step.rows(&step.statements().outbox_settled, &[destination.param()]).await?;
+        let row = rows.first().ok_or_else(no_answer)?;
+        let (shows, lsn) = (row.text(0)?.unwrap_or_default(), row.text(2)?.unwrap_or_default());
+        let from_pos = row.bigint(1)?.unwrap_or_default();
+        let told = told(step, &self.names, lsn).await?;
+        let upto = match confirmable(step, (shows, from_pos), &HashSet::new(), &told).await? {
+            // Nothing of the table lies in between.
+            None if told.is_empty() => lsn.to_owned(),
+            Some(end) if told.last().is_some_and(|last| last.end == end) => lsn.to_owned(),
+            Some(end) => end.to_string(),
+            None => return Ok(()),
+        };
+        advance(step, &self.names.slot, &upto).await
+    }
+}
+
+async fn advance(step: Step<'_>, slot: &str, upto: &str) -> Result<(), Fault> {
+    let values = [slot, upto].map(|text| Value::Text(Some(text)));
+    let params: Vec<_> = values.iter().map(Value::param).collect();
+    step.rows(&step.statements().slot_advance, &params).await.map(drop)
 }
 
 /// Reads a window of an order.
@@ -374,16 +413,13 @@ impl Work for Advance {
     type Done = ();
 
     async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
-        let upto = self.upto.to_string();
-        let values = [&*self.slot, &upto].map(|text| Value::Text(Some(text)));
-        let params: Vec<_> = values.iter().map(Value::param).collect();
-        step.rows(&step.statements().slot_advance, &params).await.map(drop)
+        advance(step, &self.slot, &self.upto.to_string()).await
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use semel::outbox::{Destination, Epoch};
+    use semel::outbox::Epoch;
 
     use super::*;
 

@@ -1,13 +1,20 @@
 //! The order of commits, as replication slots tell it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use semel::outbox::{
     Destination, Lead, Leader, Led, OutboxInspect, OutboxStore, Park, ParkedState, Settle, Settled,
     Start, Window,
 };
 use semel_postgres::{PostgresStore, SlotOutbox};
-use semel_testkit::servers::{Major, Postgres};
+use semel_testkit::{
+    conformance::MoveTime as _,
+    servers::{Major, Postgres},
+};
 use tokio::sync::OnceCell;
 
 use crate::fixture::Fixture;
@@ -197,4 +204,62 @@ async fn a_server_that_keeps_nothing_for_slots_is_read_by_positions() {
     let window = read(&outbox, &leader).await;
     assert_eq!(ids(&window), ["a", "b"]);
     assert_eq!(outbox.settle(done(&leader, &window)).await.unwrap(), Settled::Stored);
+}
+
+#[tokio::test]
+async fn a_backlog_too_long_to_order_is_read_whole() {
+    let fixture = logical().await;
+    let outbox = outbox(&fixture).await;
+    let leader = lead(&outbox).await;
+    let client = fixture.connect().await;
+    let many = i64::try_from(SlotOutbox::ORDERED_MAX).unwrap() + 100;
+    let insert = "INSERT INTO semel.outbox (aggregatetype, aggregateid, type)
+        SELECT 'order', n::text, 'Placed' FROM generate_series(1, $1::bigint) AS n";
+    client.execute(&fixture.sql(insert), &[&many]).await.unwrap();
+    let (mut after, mut seen) = (None, HashSet::new());
+    loop {
+        let window = outbox.read(leader.clone(), after, 10_000, 64 << 20).await.unwrap();
+        seen.extend(window.events.iter().map(|placed| placed.event.id));
+        // What is left becomes short enough to be ordered on the way: the pass goes on as it began.
+        assert_eq!(outbox.settle(done(&leader, &window)).await.unwrap(), Settled::Stored);
+        if window.ends {
+            break;
+        }
+        after = window.pass.map(|pass| (pass, window.upto));
+    }
+    assert_eq!(i64::try_from(seen.len()).unwrap(), many);
+    assert_eq!(read(&outbox, &leader).await.pass, None);
+}
+
+#[tokio::test]
+async fn an_idle_slot_gives_the_log_back_that_others_write() {
+    let fixture = logical().await;
+    let time = fixture.moved_time().await;
+    let outbox = outbox(&fixture).await;
+    let leader = lead(&outbox).await;
+    let client = fixture.connect().await;
+    publish(&client, &fixture, &["a"]).await;
+    let window = read(&outbox, &leader).await;
+    outbox.settle(done(&leader, &window)).await.unwrap();
+    // One that has appended and is still open: the slot stays before it.
+    let open = fixture.connect().await;
+    open.batch_execute("BEGIN").await.unwrap();
+    publish(&open, &fixture, &["late"]).await;
+    let place = "SELECT pg_current_wal_lsn()::text";
+    let other = "CREATE TABLE semel.other AS SELECT generate_series(1, 1000) AS n";
+    client.batch_execute(&fixture.sql(other)).await.unwrap();
+    let written: String = client.query_one(place, &[]).await.unwrap().get(0);
+    let passed = format!(
+        "SELECT confirmed_flush_lsn >= '{written}' FROM pg_replication_slots WHERE slot_name = '{}'",
+        outbox.slot_name(&destination())
+    );
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !client.query_one(&passed, &[]).await.unwrap().get::<_, bool>(0) {
+        assert!(Instant::now() < deadline, "the slot stays behind {written}");
+        time.advance(Duration::from_secs(11)).await;
+        assert_eq!(read(&outbox, &leader).await.pass, None);
+    }
+    open.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(ids(&read(&outbox, &leader).await), ["late"]);
+    assert_eq!(outbox.missed(), 0);
 }

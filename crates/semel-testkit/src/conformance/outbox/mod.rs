@@ -3,7 +3,7 @@
 //! A store stamps the suite with one line, inside a module of its own, and gets one named test per
 //! promise:
 //!
-//! ```ignore
+//! ```text
 //! mod outbox {
 //!     use super::MyOutbox; // implements `OutboxUnderTest`
 //!     semel_testkit::outbox_conformance!(MyOutbox);

@@ -11,6 +11,7 @@ mod postgres;
 mod process;
 mod scratch;
 mod tcp;
+mod template;
 mod tools;
 mod user;
 

@@ -4,20 +4,45 @@ use std::{
     fmt::Write as _,
     fs::{self, File},
     path::{Path, PathBuf},
-    process::Command,
 };
 
-use crate::servers::{
-    Process,
-    patience::until,
-    scratch::{Medium, Scratch},
-    tools, user,
-};
+use crate::servers::{Process, patience::until, template, tools, user};
 
 /// What the broker says when it serves.
 const SERVES: &str = "Kafka Server started";
 /// The name of every cluster: each has one node, and none knows another.
 const CLUSTER: &str = "SemelTestClusterAAAAAA";
+
+/// What every broker is told, before what the test tells it.
+const SETTINGS: &[(&str, &str)] = &[
+    ("process.roles", "broker,controller"),
+    ("node.id", "1"),
+    ("controller.listener.names", "CONTROLLER"),
+    ("inter.broker.listener.name", "BROKER"),
+    ("listener.security.protocol.map", "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT"),
+    ("auto.create.topics.enable", "false"),
+    // One node has no replicas.
+    ("offsets.topic.replication.factor", "1"),
+    ("transaction.state.log.replication.factor", "1"),
+    ("transaction.state.log.min.isr", "1"),
+    // What is not needed is not made: a start takes seconds of the processor already.
+    ("offsets.topic.num.partitions", "1"),
+    ("transaction.state.log.num.partitions", "1"),
+    ("num.network.threads", "2"),
+    ("num.io.threads", "3"),
+    ("background.threads", "2"),
+    ("log.index.size.max.bytes", "1048576"),
+    ("log.cleaner.enable", "false"),
+    // Groups form, and forget who is dead, within a test's patience.
+    ("group.initial.rebalance.delay.ms", "0"),
+    ("group.min.session.timeout.ms", "1000"),
+    // A broker that was killed is let in again once the controller has given its old self up.
+    ("broker.session.timeout.ms", "2000"),
+    ("broker.heartbeat.interval.ms", "300"),
+    ("controller.quorum.election.timeout.ms", "300"),
+    ("controlled.shutdown.enable", "false"),
+];
+
 /// What is logged: little, and when the broker serves.
 const LOGGING: [&str; 2] = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -35,10 +60,9 @@ pub(super) struct Launch {
 
 impl Launch {
     /// Writes the settings that the broker reads at its start; the last word of each counts.
-    pub(super) fn configure(&self, settings: &[(&str, &str)], controller: u16) {
-        let (port, data) = (self.port, self.folder.join("data"));
-        let mut text = properties(&data, port, controller);
-        for (name, value) in settings {
+    pub(super) fn configure(&self, own: &[(String, String)], controller: u16) {
+        let mut text = properties(&self.folder.join("data"), self.port, controller);
+        for (name, value) in own {
             writeln!(text, "{name}={value}").expect("a string grows");
         }
         fs::write(self.folder.join("server.properties"), text).expect("settings can be written");
@@ -86,48 +110,32 @@ impl Launch {
     }
 }
 
-/// Makes a data folder that nobody has used, below `scratch`.
+/// Makes a data folder that nobody has used, below `scratch`. Kafka's own tool takes as long for it as the
+/// broker takes to start.
 pub(super) fn fresh_data(scratch: &Path) {
-    let mut copy = Command::new("cp");
-    copy.args(["--archive", "--reflink=auto"]).arg(template()).arg(scratch.join("data"));
-    run(&mut copy);
-}
-
-/// A data folder that is never started, made by whichever test comes first: Kafka's own tool takes as long for it
-/// as the broker takes to start.
-fn template() -> PathBuf {
-    let kept = tools().kept("templates");
     let name = format!("kafka-{}-{}", version(), user::server_uid());
-    let template = kept.join(&name);
-    let lock = File::create(kept.join(format!("{name}.lock"))).expect("a lock file can be made");
-    lock.lock().expect("a file can be locked");
-    if !template.exists() {
-        let scratch = Scratch::new("kafka-format", Medium::Memory);
-        let (data, settings) = (scratch.path().join("data"), scratch.path().join("format"));
-        let roles = "process.roles=broker,controller\nnode.id=1\n\
-                     controller.listener.names=CONTROLLER\ninter.broker.listener.name=BROKER\n\
-                     listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT\n";
-        fs::write(&settings, properties(&data, 1, 2) + roles).expect("settings can be written");
+    template::fresh_data(&name, scratch, |data| {
+        let settings = data.with_file_name("format");
+        fs::write(&settings, properties(data, 1, 2)).expect("settings can be written");
         let mut format = user::command(&tools().java());
         format.arg("-cp").arg(tools().jars("kafka")).arg("kafka.tools.StorageTool");
         format.args(["format", "-t", CLUSTER, "-c"]).arg(&settings);
-        run(&mut format);
-        let partial = kept.join(format!("{name}.partial"));
-        drop(fs::remove_dir_all(&partial));
-        run(Command::new("cp").arg("--archive").args([&data, &partial]));
-        fs::rename(&partial, &template).expect("a finished template gets its name");
-    }
-    template
+        template::run(&mut format);
+    });
 }
 
 fn properties(data: &Path, port: u16, controller: u16) -> String {
-    format!(
+    let mut text = format!(
         "log.dirs={}\n\
          listeners=BROKER://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
          advertised.listeners=BROKER://127.0.0.1:{port}\n\
          controller.quorum.voters=1@127.0.0.1:{controller}\n",
         data.display()
-    )
+    );
+    for (name, value) in SETTINGS {
+        writeln!(text, "{name}={value}").expect("a string grows");
+    }
+    text
 }
 
 fn version() -> String {
@@ -138,11 +146,4 @@ fn version() -> String {
     let mut versions = names
         .filter_map(|name| Some(name.strip_prefix("kafka-clients-")?.strip_suffix(".jar")?.into()));
     versions.next().expect("Kafka's own client is among the jars")
-}
-
-fn run(command: &mut Command) {
-    let output = command.output();
-    let output = output.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
 }

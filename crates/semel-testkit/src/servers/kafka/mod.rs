@@ -16,36 +16,6 @@ use super::{
     scratch::{Medium, Scratch},
 };
 
-/// What every broker is told, before what the test tells it.
-const SETTINGS: &[(&str, &str)] = &[
-    ("process.roles", "broker,controller"),
-    ("node.id", "1"),
-    ("controller.listener.names", "CONTROLLER"),
-    ("inter.broker.listener.name", "BROKER"),
-    ("listener.security.protocol.map", "BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT"),
-    ("auto.create.topics.enable", "false"),
-    // One node has no replicas.
-    ("offsets.topic.replication.factor", "1"),
-    ("transaction.state.log.replication.factor", "1"),
-    ("transaction.state.log.min.isr", "1"),
-    // What is not needed is not made: a start takes seconds of the processor already.
-    ("offsets.topic.num.partitions", "1"),
-    ("transaction.state.log.num.partitions", "1"),
-    ("num.network.threads", "2"),
-    ("num.io.threads", "3"),
-    ("background.threads", "2"),
-    ("log.index.size.max.bytes", "1048576"),
-    ("log.cleaner.enable", "false"),
-    // Groups form, and forget who is dead, within a test's patience.
-    ("group.initial.rebalance.delay.ms", "0"),
-    ("group.min.session.timeout.ms", "1000"),
-    // A broker that was killed is let in again once the controller has given its old self up.
-    ("broker.session.timeout.ms", "2000"),
-    ("broker.heartbeat.interval.ms", "300"),
-    ("controller.quorum.election.timeout.ms", "300"),
-    ("controlled.shutdown.enable", "false"),
-];
-
 /// What Java is told: to start fast and stay small.
 const JAVA: &[&str] = &["-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
@@ -91,11 +61,9 @@ impl Builder {
         let scratch = Scratch::new("kafka", self.medium);
         launch::fresh_data(scratch.path());
         let mut launch = Launch { folder: scratch.path().to_owned(), java: self.java, port: 0 };
-        let own = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        let settings: Vec<_> = SETTINGS.iter().copied().chain(own).collect();
         let (port, process) = port::start_on_free_port(|port| {
             let launch = Launch { port, ..launch.clone() };
-            launch.configure(&settings, port::free_port());
+            launch.configure(&self.settings, port::free_port());
             launch.start()
         });
         launch.port = port;

@@ -3,16 +3,12 @@
 use std::{
     ffi::OsStr,
     fmt,
-    fs::{self, File},
     path::{Path, PathBuf},
     process::{Command, Output},
     sync::OnceLock,
 };
 
-use crate::servers::{
-    scratch::{Medium, Scratch},
-    tools, user,
-};
+use crate::servers::{template, tools, user};
 
 /// A major version of PostgreSQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -87,7 +83,7 @@ impl Major {
         static VERSIONS: [OnceLock<String>; 3] = [const { OnceLock::new() }; 3];
         let index = Self::ALL.iter().position(|major| *major == self).unwrap_or_default();
         VERSIONS[index].get_or_init(|| {
-            let text = run(user::command(&self.program("postgres")).arg("--version"));
+            let text = template::run(user::command(&self.program("postgres")).arg("--version"));
             let words = text.split_whitespace();
             let version = words.skip_while(|word| *word != "(PostgreSQL)").nth(1);
             version.unwrap_or_else(|| panic!("this is no version: {text}")).to_owned()
@@ -103,45 +99,13 @@ impl fmt::Display for Major {
 
 /// Makes a data folder that nobody has used, below `scratch`.
 pub(super) fn fresh_data(major: Major, scratch: &Path) {
-    copy(&template(major), &scratch.join("data"));
-}
-
-/// A data folder that is never started, made by whichever test comes first.
-fn template(major: Major) -> PathBuf {
-    let kept = tools().kept("templates");
     let name = format!("postgres-{}-{}", major.version(), user::server_uid());
-    let template = kept.join(&name);
-    let lock = File::create(kept.join(format!("{name}.lock"))).expect("a lock file can be made");
-    lock.lock().expect("a file can be locked");
-    if !template.exists() {
-        let scratch = Scratch::new("initdb", Medium::Memory);
-        let data = scratch.path().join("data");
+    template::fresh_data(&name, scratch, |data| {
         let mut initdb = user::command(&major.program("initdb"));
-        initdb.arg("--pgdata").arg(&data).args(["--username", "postgres", "--auth", "trust"]);
+        initdb.arg("--pgdata").arg(data).args(["--username", "postgres", "--auth", "trust"]);
         initdb.args(["--encoding", "UTF8", "--locale", "C", "--no-instructions", "--no-sync"]);
-        run(&mut initdb);
-        let partial = kept.join(format!("{name}.partial"));
-        drop(fs::remove_dir_all(&partial));
-        copy(&data, &partial);
-        fs::rename(&partial, &template).expect("a finished template gets its name");
-    }
-    template
-}
-
-/// Copies a folder with its owners, sharing blocks where the file system can.
-fn copy(from: &Path, to: &Path) {
-    // What is in the folder: it may be there already, as a disk of its own.
-    let from = from.join(".");
-    run(Command::new("cp").args(["--archive", "--reflink=auto"]).args([from.as_path(), to]));
-}
-
-/// Runs a command to its end and returns what it printed.
-pub(super) fn run(command: &mut Command) -> String {
-    let output = command.output();
-    let output = output.unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
-    String::from_utf8_lossy(&output.stdout).into_owned()
+        template::run(&mut initdb);
+    });
 }
 
 #[cfg(test)]

@@ -2,10 +2,10 @@
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
-use super::{Major, Postgres, install};
+use super::{Major, Postgres};
 use crate::servers::{
     patience::{PATIENCE, blocking},
-    user,
+    template, user,
 };
 
 /// How often the primary is asked about its standby.
@@ -141,7 +141,7 @@ fn copy_primary(major: Major, name: &str, primary: SocketAddr, scratch: &Path) {
     copy.arg("--pgdata").arg(scratch.join("data")).args(["--dbname", &primary]);
     // Settings for streaming are written along.
     copy.args(["--write-recovery-conf", "--checkpoint=fast", "--wal-method=stream", "--no-sync"]);
-    install::run(&mut copy);
+    template::run(&mut copy);
 }
 
 #[cfg(test)]

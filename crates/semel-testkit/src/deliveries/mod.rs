@@ -73,7 +73,6 @@ impl fmt::Display for Flaw {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fate {
     Committed,
-    InDoubt,
     Open,
     RolledBack,
 }
@@ -137,7 +136,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Notes that an event was appended by a transaction that is still open.
+    /// Notes that an event was appended by a transaction that is still open, as far as anybody knows.
     pub fn appended(&self, id: EventId, lane: &Lane, number: Number) {
         let appended = Appended { lane: lane.clone(), number, fate: Fate::Open };
         assert!(self.lock().appended.insert(id, appended).is_none(), "{id} was appended twice");
@@ -151,11 +150,6 @@ impl Deliveries {
     /// Notes that the transaction of an event was rolled back.
     pub fn rolled_back(&self, id: EventId) {
         self.ended(id, Fate::RolledBack);
-    }
-
-    /// Notes that nobody knows what became of the transaction of an event.
-    pub fn in_doubt(&self, id: EventId) {
-        self.ended(id, Fate::InDoubt);
     }
 
     /// Notes that a copy arrived, behind all that arrived before.
@@ -232,8 +226,8 @@ impl Inner {
         }
         match appended.fate {
             Fate::RolledBack => Some(Flaw::RolledBack(id)),
-            // One whose commit was not acknowledged yet may have been delivered already.
-            Fate::Committed | Fate::InDoubt | Fate::Open => None,
+            // One whose commit was not acknowledged may have been delivered already.
+            Fate::Committed | Fate::Open => None,
         }
     }
 }

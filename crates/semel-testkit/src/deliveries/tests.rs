@@ -10,7 +10,7 @@ fn lane(id: &str) -> Lane {
     Lane::new("order", id).unwrap()
 }
 
-/// Two events of `a`, one of `b`, one rolled back and one in doubt.
+/// Two events of `a`, one of `b`, one rolled back and one of which nobody knows the end.
 fn appended() -> Deliveries {
     let deliveries = Deliveries::default();
     for (number, name) in [(1, "a"), (2, "a"), (3, "b"), (4, "a"), (5, "b")] {
@@ -20,7 +20,6 @@ fn appended() -> Deliveries {
         deliveries.committed(id(number));
     }
     deliveries.rolled_back(id(4));
-    deliveries.in_doubt(id(5));
     deliveries
 }
 

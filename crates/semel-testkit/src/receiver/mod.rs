@@ -45,7 +45,6 @@ pub enum Trouble {
 struct Inner {
     arrived: Vec<Arrived>,
     refused: BTreeSet<Lane>,
-    refusals: usize,
 }
 
 #[derive(Debug)]
@@ -75,7 +74,6 @@ impl Shared {
             inner.refused.contains(&message.lane).then_some(REFUSED_MESSAGE)
         };
         if let Some(refused) = shut.get(&message.lane).copied().or(refused) {
-            inner.refusals += 1;
             shut.insert(message.lane, refused);
             return refused;
         }
@@ -148,12 +146,6 @@ impl Receiver {
     #[must_use]
     pub fn count(&self) -> usize {
         self.shared.lock().arrived.len()
-    }
-
-    /// How many messages it refused so far.
-    #[must_use]
-    pub fn refusals(&self) -> usize {
-        self.shared.lock().refusals
     }
 
     /// Waits until `done` says so of what arrived.

@@ -31,7 +31,6 @@ struct Held {
     assigned: Vec<LogId>,
     revoked: Vec<LogId>,
     receipts: u64,
-    closed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -218,7 +217,6 @@ impl Source for MemoryLog {
 
     async fn close(&self) -> Result<(), SourceError> {
         let mut held = self.held();
-        held.closed = true;
         let logs: Vec<_> = held.logs.keys().cloned().collect();
         logs.iter().for_each(|log| held.let_go(log));
         Ok(())

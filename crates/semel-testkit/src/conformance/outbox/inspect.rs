@@ -73,10 +73,6 @@ pub async fn what_is_parked_is_counted(on: FreshOutbox) {
     assert_eq!(parks(&on, "webhooks").await, (0, 0, None));
 }
 
-fn all() -> EventFilter {
-    EventFilter { limit: 1_000, ..EventFilter::default() }
-}
-
 /// Events are listed in the order of their places, whoever had them.
 pub async fn events_are_listed_in_order(on: FreshOutbox) {
     let told = events(6);

@@ -102,7 +102,6 @@ pub struct FreshOutbox {
     pub second: Option<OpenOutbox>,
     /// Opens the same events after this outbox is gone; called when everything else was dropped.
     pub reopen: Option<OpenOutbox>,
-    roll: Option<Arc<dyn Fn() -> Later<()> + Send + Sync>>,
     writes: Option<Arc<dyn Fn() -> Later<u64> + Send + Sync>>,
     guard: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -126,7 +125,6 @@ impl FreshOutbox {
             retain: None,
             second: None,
             reopen: None,
-            roll: None,
             writes: None,
             guard: None,
         }
@@ -150,14 +148,6 @@ impl FreshOutbox {
     #[must_use]
     pub fn with_retain(mut self, retain: Arc<dyn OutboxRetain>) -> Self {
         self.retain = Some(retain);
-        self
-    }
-
-    /// Says how what was appended so far comes to lie where it can be dropped, such as by filling a
-    /// partition; without it, it always does.
-    #[must_use]
-    pub fn with_roll(mut self, roll: impl Fn() -> Later<()> + Send + Sync + 'static) -> Self {
-        self.roll = Some(Arc::new(roll));
         self
     }
 

@@ -7,10 +7,6 @@ use semel::outbox::{
 
 use super::{FreshOutbox, verbs::*};
 
-fn all() -> EventFilter {
-    EventFilter { limit: 1_000, ..EventFilter::default() }
-}
-
 async fn replay(on: &FreshOutbox, filter: EventFilter) -> u64 {
     on.inspect.replay(kafka(), filter, actor()).await.expect("events are replayed")
 }

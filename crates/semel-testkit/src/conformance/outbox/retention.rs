@@ -1,18 +1,12 @@
 //! Retention: what every destination has is dropped, and nothing else.
 
-use std::sync::Arc;
-
-use semel::outbox::{OutboxRetain, ParkedState, Settle, store::Unpark};
+use semel::outbox::{ParkedState, Settle, store::Unpark};
 
 use super::{FreshOutbox, verbs::*};
 
-fn power(on: &FreshOutbox) -> Option<Arc<dyn OutboxRetain>> {
-    on.retain.clone()
-}
-
 /// What every destination has and is old enough is dropped; what comes after is read as before.
 pub async fn what_every_destination_has_is_dropped(on: FreshOutbox) {
-    let Some(retain) = power(&on) else { return };
+    let Some(retain) = on.retain.clone() else { return };
     let first = on.lead("first").await;
     let second = on.lead_to(&destination("webhooks"), "first").await;
     on.commit(&events(5)).await;
@@ -32,7 +26,7 @@ pub async fn what_every_destination_has_is_dropped(on: FreshOutbox) {
 
 /// What is not old enough is kept, though everybody has it.
 pub async fn what_is_young_is_kept(on: FreshOutbox) {
-    let Some(retain) = power(&on) else { return };
+    let Some(retain) = on.retain.clone() else { return };
     let leader = on.lead("first").await;
     on.commit(&events(5)).await;
     on.drain(&leader).await;
@@ -43,7 +37,7 @@ pub async fn what_is_young_is_kept(on: FreshOutbox) {
 
 /// What one destination lacks is kept, and it is told which one that is.
 pub async fn what_a_destination_lacks_is_kept_and_told(on: FreshOutbox) {
-    let Some(retain) = power(&on) else { return };
+    let Some(retain) = on.retain.clone() else { return };
     let first = on.lead("first").await;
     let second = on.lead_to(&destination("webhooks"), "first").await;
     let told = events(5);
@@ -60,7 +54,7 @@ pub async fn what_a_destination_lacks_is_kept_and_told(on: FreshOutbox) {
 
 /// What is left of a pass is kept, read or not.
 pub async fn what_is_left_of_a_pass_is_kept(on: FreshOutbox) {
-    let Some(retain) = power(&on) else { return };
+    let Some(retain) = on.retain.clone() else { return };
     let leader = on.lead("first").await;
     let told = events(5);
     on.commit(&told).await;
@@ -74,7 +68,7 @@ pub async fn what_is_left_of_a_pass_is_kept(on: FreshOutbox) {
 
 /// A destination that nobody leads any more holds up what it lacks until it is forgotten.
 pub async fn a_forgotten_destination_holds_nothing_up(on: FreshOutbox) {
-    let Some(retain) = power(&on) else { return };
+    let Some(retain) = on.retain.clone() else { return };
     let first = on.lead("first").await;
     on.lead_to(&destination("webhooks"), "first").await;
     on.commit(&events(5)).await;
@@ -89,7 +83,7 @@ pub async fn a_forgotten_destination_holds_nothing_up(on: FreshOutbox) {
 
 /// M44: parked rows keep their copies, and go out of them.
 pub async fn parked_rows_outlive_their_events(on: FreshOutbox) {
-    let Some(retain) = power(&on) else { return };
+    let Some(retain) = on.retain.clone() else { return };
     let leader = on.lead("first").await;
     let rows = on.park_lane(&leader, "a", 3).await;
     on.age().await;
@@ -105,7 +99,7 @@ pub async fn parked_rows_outlive_their_events(on: FreshOutbox) {
 /// M65: what an open transaction has appended is kept and read when it commits, however old it is
 /// by then and whatever was dropped around it; and no step waits for that transaction.
 pub async fn what_commits_late_is_kept(on: FreshOutbox) {
-    let Some(retain) = power(&on).filter(|_| on.open_at_once) else { return };
+    let Some(retain) = on.retain.clone().filter(|_| on.open_at_once) else { return };
     let leader = on.lead("first").await;
     let late = events(2);
     let mut open = on.producer.begin().await;
@@ -123,12 +117,11 @@ pub async fn what_commits_late_is_kept(on: FreshOutbox) {
 
 /// A replay of what was dropped is a replay of nothing.
 pub async fn what_was_dropped_is_not_replayed(on: FreshOutbox) {
-    let Some(retain) = power(&on) else { return };
+    let Some(retain) = on.retain.clone() else { return };
     let leader = on.lead("first").await;
     on.commit(&events(2)).await;
     on.drain(&leader).await;
     on.age().await;
     on.retain(&retain).await;
-    let all = semel::outbox::store::EventFilter { limit: 100, ..Default::default() };
-    assert_eq!(on.inspect.replay(kafka(), all, actor()).await.unwrap(), 0);
+    assert_eq!(on.inspect.replay(kafka(), all(), actor()).await.unwrap(), 0);
 }

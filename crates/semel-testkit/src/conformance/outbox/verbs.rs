@@ -95,6 +95,11 @@ pub(super) fn behind(placed: &Placed) -> Park {
     parked_as(ParkedState::Behind, placed)
 }
 
+/// Every event that a promise is about.
+pub(super) fn all() -> EventFilter {
+    EventFilter { limit: 1_000, ..EventFilter::default() }
+}
+
 pub(super) fn actor() -> Actor {
     Actor { name: "ada".into(), note: "the topic was mended".into() }
 }
@@ -319,7 +324,7 @@ impl FreshOutbox {
     }
 
     pub(super) async fn events(&self) -> Vec<Placed> {
-        self.events_of(EventFilter { limit: 1_000, ..EventFilter::default() }).await
+        self.events_of(all()).await
     }
 
     pub(super) async fn state_of(&self, destination: &Destination) -> Option<DestinationState> {
@@ -345,11 +350,8 @@ impl FreshOutbox {
         panic!("retention never ends")
     }
 
-    /// Makes all that was appended so far old enough, and droppable.
+    /// Makes all that was appended so far old enough to be dropped.
     pub(super) async fn age(&self) {
-        if let Some(roll) = &self.roll {
-            roll().await;
-        }
         self.after(KEEP + INSTANT).await;
     }
 

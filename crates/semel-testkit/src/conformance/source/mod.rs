@@ -105,7 +105,7 @@ impl FreshSource {
         let came = member.take(markers.len()).await;
         assert_eq!(sorted(&ids(&came)), sorted(&markers), "more was left than nothing");
         member.ack(&came).await;
-        member.source.close().await.expect("a source closes");
+        member.close().await;
     }
 }
 

@@ -11,7 +11,10 @@ use rdkafka::{
     types::RDKafkaErrorCode,
 };
 
-use crate::error::{Error, ErrorKind, blocking};
+use crate::{
+    blocking::{aside, blocking},
+    error::{Error, ErrorKind},
+};
 
 /// How long a broker may take to tell what it is set to.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -114,13 +117,9 @@ impl Admin {
 }
 
 impl Drop for Admin {
-    /// Ends the client where its wait for its own thread holds up nobody.
     fn drop(&mut self) {
         let client = self.0.take();
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(client))),
-            Err(_) => drop(client),
-        }
+        aside(move || drop(client));
     }
 }
 

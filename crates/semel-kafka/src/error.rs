@@ -95,14 +95,3 @@ impl From<Error> for SourceError {
         Self::new(error.to_string(), error.is_retryable()).with_source(error)
     }
 }
-
-/// Runs what blocks where it holds up no other task.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-        Err(_) => Err(Error::new(ErrorKind::Away, "the runtime is shutting down")),
-    }
-}

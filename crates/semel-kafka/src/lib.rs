@@ -28,6 +28,7 @@
 )]
 
 mod admin;
+mod blocking;
 mod config;
 mod error;
 mod log;

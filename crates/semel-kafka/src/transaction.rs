@@ -19,8 +19,9 @@ use semel::{
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use crate::{
+    blocking::{aside, blocking},
     config::KafkaConfig,
-    error::{Error, ErrorKind, blocking},
+    error::{Error, ErrorKind},
     log,
     source::KafkaSource,
 };
@@ -243,15 +244,11 @@ impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         let Some(running) = self.running.take() else { return };
         give_back(std::mem::take(&mut self.consumed));
-        let undo = move || {
+        aside(move || {
             if let Err(error) = running.abort() {
                 tracing::warn!(%error, "a transaction that was dropped is undone by its brokers");
             }
-        };
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(undo)),
-            Err(_) => undo(),
-        }
+        });
     }
 }
 

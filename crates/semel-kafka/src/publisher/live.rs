@@ -19,6 +19,7 @@ use rdkafka::{
 use tokio::sync::Notify;
 
 use crate::{
+    blocking::aside,
     error::Error,
     log,
     native::{self, Persisted},
@@ -122,13 +123,9 @@ impl fmt::Debug for Live {
 }
 
 impl Drop for Live {
-    /// Ends the producer where its wait for its own threads holds up nobody.
     fn drop(&mut self) {
         let producer = self.producer.take();
-        match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(producer))),
-            Err(_) => drop(producer),
-        }
+        aside(move || drop(producer));
     }
 }
 

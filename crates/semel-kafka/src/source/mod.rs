@@ -31,8 +31,9 @@ use self::{
     state::{Callbacks, Shared, add},
 };
 use crate::{
+    blocking::{aside, blocking},
     config::KafkaConfig,
-    error::{Error, ErrorKind, blocking},
+    error::{Error, ErrorKind},
 };
 
 /// How long one question to the brokers may take.
@@ -288,12 +289,7 @@ impl Drop for KafkaSource {
     /// Leaves the group where the wait for its answer holds up nobody. Nothing is acknowledged by it.
     fn drop(&mut self) {
         let consumer = self.consumer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(consumer) = consumer {
-            match tokio::runtime::Handle::try_current() {
-                Ok(runtime) => drop(runtime.spawn_blocking(move || drop(consumer))),
-                Err(_) => drop(consumer),
-            }
-        }
+        aside(move || drop(consumer));
     }
 }
 

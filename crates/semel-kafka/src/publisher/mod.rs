@@ -172,28 +172,13 @@ impl KafkaPublisher {
             };
             let round = Arc::new(Round::new(run.len()));
             batch.enqueue(&live, &round, &run, &self.route);
-            let waited = self.wait_for(&live, &round, &mut times).await;
-            let stopped = times.stopped;
+            times.wait_for(&live, &round).await;
             batch.judge(&round, &run, self.route.is_many());
-            if live.has_failed() || stopped {
+            if live.has_failed() {
                 self.replace(&live);
             }
-            if waited.is_err() || stopped {
+            if times.stopped {
                 return batch.give_up("the brokers did not take it in time");
-            }
-        }
-    }
-
-    async fn wait_for(&self, live: &Live, round: &Round, times: &mut Times<'_>) -> Result<(), ()> {
-        loop {
-            tokio::select! {
-                biased;
-                () = round.finished() => return Ok(()),
-                () = &mut times.end => return Err(()),
-                () = &mut times.stop, if !times.stopped => {
-                    times.stopped = true;
-                    live.stop_sending();
-                }
             }
         }
     }
@@ -247,6 +232,24 @@ struct Times<'a> {
     stop: Pin<&'a mut Sleep>,
     end: Pin<&'a mut Sleep>,
     stopped: bool,
+}
+
+impl Times<'_> {
+    /// Waits until everything of a round is told, or the time is over. However late this is looked at, the
+    /// producer is stopped before the end.
+    async fn wait_for(&mut self, live: &Live, round: &Round) {
+        loop {
+            tokio::select! {
+                biased;
+                () = round.finished() => return,
+                () = &mut self.stop, if !self.stopped => {
+                    self.stopped = true;
+                    live.stop_sending();
+                }
+                () = &mut self.end => return,
+            }
+        }
+    }
 }
 
 #[async_trait]

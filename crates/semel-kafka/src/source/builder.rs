@@ -13,7 +13,7 @@ use semel::clock::{Clock, SystemClock};
 use tokio::sync::Mutex;
 
 use super::{
-    First, KafkaSource, LostMessages, Watch,
+    First, KafkaSource, LostMessages,
     state::{Callbacks, Shared},
 };
 use crate::{admin::Admin, config::KafkaConfig, error::Error};
@@ -113,12 +113,11 @@ impl KafkaSourceBuilder {
         let joined = consumer.subscribe(&topics);
         joined.map_err(|error| Error::asking("cannot subscribe", error))?;
         let clock = SystemClock::new();
-        let watch = Watch { checked: clock.monotonic() };
         Ok(KafkaSource {
             consumer: RwLock::new(Some(Arc::new(consumer))),
             shared,
-            turn: Arc::new(Mutex::new(watch)),
-            clock: Arc::new(clock),
+            checked: Arc::new(Mutex::new(clock.monotonic())),
+            clock,
             first: self.first,
             lost: self.lost,
             horizon,

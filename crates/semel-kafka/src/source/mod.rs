@@ -20,7 +20,7 @@ use rdkafka::{
     types::RDKafkaErrorCode,
 };
 use semel::{
-    clock::{Clock, Monotonic},
+    clock::{Clock, Monotonic, SystemClock},
     inbox::{Acked, LogId, Receipt, Received, Settlement, Source, SourceCapabilities, SourceError},
 };
 use tokio::{sync::Mutex, time::timeout};
@@ -82,20 +82,15 @@ pub struct KafkaSource {
     /// None once it is closed.
     consumer: RwLock<Option<Arc<BaseConsumer<Callbacks>>>>,
     shared: Arc<Shared>,
-    /// Held by whoever takes from the consumer, also after its caller gave up: the order is kept.
-    turn: Arc<Mutex<Watch>>,
-    clock: Arc<dyn Clock>,
+    /// When its topics were last looked at. Held by whoever takes from the consumer, also after its caller
+    /// gave up: the order is kept.
+    checked: Arc<Mutex<Monotonic>>,
+    clock: SystemClock,
     first: First,
     lost: LostMessages,
     horizon: Option<Duration>,
     id_header: Arc<str>,
     in_hand_max: usize,
-}
-
-/// When topics were last looked at.
-#[derive(Debug, Default)]
-struct Watch {
-    checked: Monotonic,
 }
 
 impl KafkaSource {
@@ -112,7 +107,7 @@ impl KafkaSource {
     /// Takes what the client has, in a thread that may block. Goes on to its end if the caller gives up.
     async fn drain(&self, max: usize) -> Result<(), Error> {
         let consumer = self.consumer()?;
-        let mut turn = self.turn.clone().lock_owned().await;
+        let mut checked = self.checked.clone().lock_owned().await;
         let polling = poll::Polling {
             consumer,
             shared: self.shared.clone(),
@@ -122,7 +117,7 @@ impl KafkaSource {
             lost: self.lost,
             now: self.clock.monotonic(),
         };
-        blocking(move || polling.run(&mut turn.checked)).await
+        blocking(move || polling.run(&mut checked)).await
     }
 
     /// Tells the broker what is settled, unless it is being told something already: its answer goes on.
@@ -241,7 +236,7 @@ impl Source for KafkaSource {
     async fn close(&self) -> Result<(), SourceError> {
         let taken = self.consumer.write().unwrap_or_else(PoisonError::into_inner).take();
         let Some(consumer) = taken else { return Ok(()) };
-        let turn = self.turn.clone().lock_owned().await;
+        let turn = self.checked.clone().lock_owned().await;
         let shared = self.shared.clone();
         let close = move || {
             let list = shared.hands().untold(|_| true);

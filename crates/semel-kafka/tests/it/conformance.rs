@@ -17,12 +17,14 @@ use semel_testkit::{
         source::{FreshSource, Place, SourceUnderTest},
     },
     publisher_conformance,
-    servers::{Kafka, Towards},
+    servers::Towards,
     source_conformance,
 };
 use tokio::sync::MutexGuard;
 
-use crate::fixture::{Cluster, PATIENCE, blocking, breakable, name, records, shared, topic};
+use crate::fixture::{
+    Cluster, PATIENCE, blocking, breakable, brokers, name, quick, records, shared, topic,
+};
 
 struct Publishing;
 
@@ -104,7 +106,7 @@ struct Group {
 #[async_trait]
 impl SourceUnderTest for Reading {
     async fn fresh() -> FreshSource {
-        let (brokers, name) = (Kafka::shared().await.address().to_string(), name("conforming"));
+        let (brokers, name) = (brokers().await, name("conforming"));
         topic(&brokers, &name, 2).await;
         let producer = ClientConfig::new().set("bootstrap.servers", &brokers).create().unwrap();
         let place = Group { topic: name, producer: Arc::new(producer) };
@@ -115,10 +117,8 @@ impl SourceUnderTest for Reading {
 #[async_trait]
 impl Place for Group {
     async fn open(&self) -> Arc<dyn Source> {
-        let config = shared().await.set("heartbeat.interval.ms", "300");
-        let config = config.set("session.timeout.ms", "3000");
-        let source = KafkaSource::builder(config, self.topic.as_str()).topic(self.topic.as_str());
-        Arc::new(source.open().await.unwrap())
+        let source = KafkaSource::builder(quick(shared().await), self.topic.as_str());
+        Arc::new(source.topic(self.topic.as_str()).open().await.unwrap())
     }
 
     async fn send(

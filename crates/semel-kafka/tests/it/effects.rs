@@ -22,12 +22,14 @@ use semel_postgres::{
     PostgresStore,
     inbox::{Inbox, Ran, RunError},
 };
-use semel_testkit::servers::{Kafka, Major, Postgres};
+use semel_testkit::servers::{Major, Postgres};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
 
-use crate::fixture::{self, PATIENCE, blocking, delete, message, name, publish_all, topic};
+use crate::fixture::{
+    self, PATIENCE, blocking, brokers, delete, message, name, publish_all, quick, topic,
+};
 
 /// A consumer whose effects are rows of its own database.
 struct Billing {
@@ -95,8 +97,8 @@ impl Billing {
 
     /// Starts an owner of its own source, in the group of the topic.
     async fn start(self: &Arc<Self>, topic_name: &str) -> Owner {
-        let source = KafkaSource::builder(quick().await, topic_name).topic(topic_name);
-        let source = Arc::new(source.open().await.unwrap());
+        let source = KafkaSource::builder(quick(fixture::shared().await), topic_name);
+        let source = Arc::new(source.topic(topic_name).open().await.unwrap());
         let store = Arc::clone(&self.store) as _;
         let policy = Arc::clone(&self.policy);
         let shown = Arc::clone(&source);
@@ -141,19 +143,6 @@ async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
-}
-
-async fn quick() -> KafkaConfig {
-    of_tests(fixture::shared().await)
-}
-
-fn of_tests(config: KafkaConfig) -> KafkaConfig {
-    let config = config.set("session.timeout.ms", "3000").set("heartbeat.interval.ms", "300");
-    config.set("topic.metadata.refresh.interval.ms", "500")
-}
-
-async fn brokers() -> String {
-    Kafka::shared().await.address().to_string()
 }
 
 async fn fill(topic_name: &str, from: u32, count: u32) {
@@ -284,7 +273,7 @@ async fn until_killed(role: &str) {
     let by = if by == "Ids" { By::Ids } else { By::Positions };
     let billing = Billing::open(url.to_owned(), by).await;
     // The one that comes after it takes its place at once, and need not wait until it is missed.
-    let config = of_tests(KafkaConfig::new(brokers)).set("group.instance.id", topic_name);
+    let config = quick(KafkaConfig::new(brokers)).set("group.instance.id", topic_name);
     let source = KafkaSource::builder(config, topic_name).topic(topic_name);
     let source = source.open().await.unwrap();
     loop {

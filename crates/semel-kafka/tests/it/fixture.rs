@@ -69,9 +69,20 @@ pub(crate) async fn breakable() -> MutexGuard<'static, Cluster> {
     CLUSTER.get_or_init(start).await.lock().await
 }
 
+/// Where the brokers are that all tests share.
+pub(crate) async fn brokers() -> String {
+    Kafka::shared().await.address().to_string()
+}
+
 /// The brokers that all tests share.
 pub(crate) async fn shared() -> KafkaConfig {
-    KafkaConfig::new(Kafka::shared().await.address().to_string())
+    KafkaConfig::new(brokers().await)
+}
+
+/// Has groups forget the dead, and see what topics there are, within a test's patience.
+pub(crate) fn quick(config: KafkaConfig) -> KafkaConfig {
+    let config = config.set("session.timeout.ms", "3000").set("heartbeat.interval.ms", "300");
+    config.set("topic.metadata.refresh.interval.ms", "500")
 }
 
 /// A name that nothing else in this process bears.
@@ -112,7 +123,7 @@ pub(crate) async fn topic_with(
     }
     let (brokers, topic) = (brokers.to_owned(), topic.to_owned());
     let served = blocking(move || {
-        let client = consumer(&brokers, "read_committed");
+        let client = consumer(&brokers);
         let is_served = || {
             let metadata = client.fetch_metadata(Some(&topic), PATIENCE).ok()?;
             let known = metadata.topics().first()?;
@@ -159,12 +170,12 @@ pub(crate) async fn rows(brokers: &str, topic: &str) -> Vec<Row> {
 /// The same, as the client has it.
 pub(crate) async fn records(brokers: &str, topic: &str) -> Vec<OwnedMessage> {
     let (brokers, topic) = (brokers.to_owned(), topic.to_owned());
-    blocking(move || read(&consumer(&brokers, "read_committed"), &topic)).await
+    blocking(move || read(&consumer(&brokers), &topic)).await
 }
 
-fn consumer(brokers: &str, isolation: &str) -> BaseConsumer {
+fn consumer(brokers: &str) -> BaseConsumer {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", brokers).set("isolation.level", isolation);
+    config.set("bootstrap.servers", brokers).set("isolation.level", "read_committed");
     config.set("group.id", "rows").set("enable.auto.commit", "false");
     config.set("enable.partition.eof", "true").create().unwrap()
 }

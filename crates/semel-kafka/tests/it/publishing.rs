@@ -5,13 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use semel::outbox::{Cause, Event, EventId, Fault, Lane, Publisher, Sent};
 use semel_kafka::KafkaPublisher;
-use semel_testkit::servers::Kafka;
 
-use crate::fixture::{self, message, name, of_event, rows, topic, topic_with};
-
-async fn brokers() -> String {
-    Kafka::shared().await.address().to_string()
-}
+use crate::fixture::{self, brokers, message, name, of_event, rows, topic, topic_with};
 
 #[tokio::test]
 async fn an_event_is_one_record_with_its_key_its_name_and_its_headers() {

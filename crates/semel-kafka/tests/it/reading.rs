@@ -8,15 +8,10 @@ use rdkafka::{
 };
 use semel::inbox::{Acked, LogId, Redelivered, Settlement, Source};
 use semel_kafka::{First, KafkaConfig, KafkaPublisher, KafkaSource, LostMessages};
-use semel_testkit::servers::Kafka;
 
 use crate::fixture::{
-    self, PATIENCE, Reading, cut, delete, message, name, publish_all, topic, topic_with,
+    self, PATIENCE, Reading, brokers, cut, delete, message, name, publish_all, topic, topic_with,
 };
-
-async fn brokers() -> String {
-    Kafka::shared().await.address().to_string()
-}
 
 /// A topic with so many events of as many aggregates.
 async fn filled(word: &str, partitions: i32, count: u32) -> String {
@@ -38,10 +33,8 @@ async fn open(topic_name: &str, group: &str) -> Reading {
     Reading::new(source.open().await.unwrap())
 }
 
-/// Groups forget the dead, and see what topics there are, within a test's patience.
 async fn quick() -> KafkaConfig {
-    let config = fixture::shared().await.set("session.timeout.ms", "3000");
-    config.set("heartbeat.interval.ms", "300").set("topic.metadata.refresh.interval.ms", "500")
+    fixture::quick(fixture::shared().await)
 }
 
 #[tokio::test]

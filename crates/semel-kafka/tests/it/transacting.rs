@@ -2,13 +2,8 @@
 
 use semel::inbox::{Acked, Delivery, Receipt, Source};
 use semel_kafka::{ErrorKind, KafkaPublisher, KafkaSource, Record, Transactions};
-use semel_testkit::servers::Kafka;
 
-use crate::fixture::{self, Reading, message, name, publish_all, rows, topic};
-
-async fn brokers() -> String {
-    Kafka::shared().await.address().to_string()
-}
+use crate::fixture::{self, Reading, brokers, message, name, publish_all, rows, topic};
 
 /// A topic with so many events, another to write to, and a source of the first.
 async fn pipe(word: &str, count: u32) -> (String, String, Reading) {

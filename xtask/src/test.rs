@@ -34,13 +34,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn command(arguments: &Arguments) -> Command {
     let mut test = shell::cargo(&["test", "--locked", "--no-fail-fast"]);
-    match &arguments.package {
-        None => test.arg("--workspace").args(shell::WHOLE),
-        Some(package) if package == "semel-gateway" => {
-            test.args(["--package", package]).args(shell::WHOLE)
-        }
+    let package = arguments.package.as_deref();
+    match package {
+        None => test.arg("--workspace"),
         Some(package) => test.args(["--package", package]),
     };
+    if package.is_none_or(|package| package == "semel-gateway") {
+        test.args(shell::WHOLE);
+    }
     // Most tests wait for servers: twice as many at once as there are cores keep the cores busy.
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {

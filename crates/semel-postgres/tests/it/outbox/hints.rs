@@ -7,7 +7,7 @@ use semel_postgres::{
     PostgresStore,
     transact::{Guard, Started, Transact},
 };
-use semel_testkit::servers::{Major, Postgres, TcpProxy};
+use semel_testkit::servers::{Major, Postgres, TcpProxy, Towards};
 use tokio_postgres::{Client, Error, NoTls};
 
 use super::steps::*;
@@ -88,4 +88,23 @@ async fn a_listener_that_was_cut_off_looks_again() {
     let waits = waiting(&store).await;
     line.cut().await;
     assert!(waits.await.unwrap(), "it listens again");
+}
+
+/// M85: a connection that stays open and brings nothing any more is found by asking the server, and
+/// replaced.
+#[tokio::test]
+async fn a_listener_that_hears_nothing_any_more_is_replaced() {
+    let server = Postgres::start(Major::V15).await;
+    PostgresStore::migrate(&PostgresStore::builder(server.url())).await.unwrap();
+    let line = TcpProxy::start(server.address()).await;
+    let (first, then) = (line.address(), server.address());
+    let url = format!("postgres://postgres@{first},{then}/postgres?target_session_attrs=read-write");
+    let store =
+        PostgresStore::builder(url).migrate(false).outbox_listen(true).open().await.unwrap();
+    let store = Arc::new(store);
+    assert!(waiting(&store).await.await.unwrap(), "it listens now");
+    let waits = waiting(&store).await;
+    line.refuse().await;
+    line.hold(Towards::Client);
+    assert!(waits.await.unwrap(), "it listens elsewhere");
 }

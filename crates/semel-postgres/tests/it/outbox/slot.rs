@@ -138,6 +138,7 @@ async fn a_slot_is_confirmed_only_after_what_it_told_is_settled() {
     assert_eq!(ids(&read(&second, &leader).await), ["c"]);
 }
 
+/// M95: a slot that was made anew is compared with the table, and what it lost is read there.
 #[tokio::test]
 async fn what_a_slot_lost_is_read_from_the_table_and_told() {
     let fixture = logical().await;

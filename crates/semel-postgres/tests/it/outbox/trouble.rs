@@ -111,7 +111,7 @@ async fn a_held_snapshot_bloats_no_cursor() {
     reader.batch_execute("COMMIT").await.unwrap();
 }
 
-/// M65: retention waits 100 ms at most for a transaction that appended, and so does whoever appends
+/// M61, M65: retention waits 100 ms at most for a transaction that appended, and so does whoever appends
 /// behind it; when the transaction has ended, it drops.
 #[tokio::test]
 async fn retention_waits_for_nobody_long() {

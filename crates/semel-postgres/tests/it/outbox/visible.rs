@@ -6,8 +6,8 @@ use semel_testkit::servers::Major;
 use super::steps::*;
 use crate::fixture::Fixture;
 
-/// M01, M04: a transaction that drew its position first and commits last is neither lost nor waited for,
-/// also by a reader that opens anew in between.
+/// M01, M04, M14: a transaction that drew its position first and commits last is neither lost nor waited
+/// for, nor sent twice, also by a reader that opens anew in between.
 #[tokio::test]
 async fn a_slow_transaction_is_neither_lost_nor_waited_for() {
     for major in Major::ALL {
@@ -19,6 +19,7 @@ async fn a_slow_transaction_is_neither_lost_nor_waited_for() {
         assert_eq!(told(&drain(&fixture.open().await, &leader, 10).await), ["quick"]);
         run(&slow, &fixture, "COMMIT").await;
         assert_eq!(told(&drain(&fixture.open().await, &leader, 10).await), ["slow"]);
+        assert!(drain(&fixture.open().await, &leader, 10).await.is_empty());
     }
 }
 

@@ -461,7 +461,7 @@ const HAPPENS: [&str; 13] = [
     "semel_relay_unknown_total",
 ];
 
-/// M16, M50, M53: whatever fails, is frozen or killed, everything that was committed arrives, nothing
+/// M16, M49, M50, M53: whatever fails, is frozen or killed, everything that was committed arrives, nothing
 /// else does, and the first copies of each lane are in order.
 #[test]
 fn no_world_of_relays_loses_reorders_or_invents_an_event() {

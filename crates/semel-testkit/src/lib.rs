@@ -14,8 +14,8 @@
 //! | [`sources`] | queues and logs in memory that repeat, lose and revoke on command |
 //! | [`servers`] | private PostgreSQL servers, poolers and standbys, Kafka brokers, a faulty way to them, processes that cannot outlive the test |
 //!
-//! Nothing here is linked into what serves requests: the drill uses it, and the other crates name it
-//! among their dev-dependencies alone.
+//! Nothing here is linked into what serves requests: the drill and the benches use it, and the other crates
+//! name it among their dev-dependencies alone.
 
 #![allow(
     clippy::disallowed_methods,

@@ -98,7 +98,8 @@ async fn a_listener_that_hears_nothing_any_more_is_replaced() {
     PostgresStore::migrate(&PostgresStore::builder(server.url())).await.unwrap();
     let line = TcpProxy::start(server.address()).await;
     let (first, then) = (line.address(), server.address());
-    let url = format!("postgres://postgres@{first},{then}/postgres?target_session_attrs=read-write");
+    let url =
+        format!("postgres://postgres@{first},{then}/postgres?target_session_attrs=read-write");
     let store =
         PostgresStore::builder(url).migrate(false).outbox_listen(true).open().await.unwrap();
     let store = Arc::new(store);

@@ -11,6 +11,7 @@ use super::{
     circuit::Circuit,
     health::Board,
     lanes::{Item, Nth},
+    paced::Paced,
     policy::RelayPolicy,
     shutdown::Closing,
     term::Term,
@@ -84,10 +85,8 @@ pub(super) struct Flight {
 /// What is asked while another leads.
 #[derive(Debug)]
 pub(super) struct Away {
-    pub(super) ask_at: Monotonic,
-    pub(super) asking: bool,
+    pub(super) ask: Paced,
     pub(super) resigning: bool,
-    pub(super) failures: u32,
 }
 
 /// What the loop does next.
@@ -102,7 +101,7 @@ impl Driver {
         let policy = &parts.policy;
         let retry = Backoff { first: policy.retry_first, max: policy.retry_max };
         let clock = Arc::clone(&parts.calls.clock);
-        let ask_at = clock.monotonic();
+        let ask = Paced::new(clock.monotonic());
         Self {
             lease: policy.lease_for(can.publish_wait),
             circuit: Circuit::new(retry, policy.retry_after_max),
@@ -115,7 +114,7 @@ impl Driver {
             batch_last: 0,
             term_last: 0,
             term: None,
-            away: Away { ask_at, asking: false, resigning: false, failures: 0 },
+            away: Away { ask, resigning: false },
             store_answers: true,
             calls: parts.calls,
             plan: parts.plan,
@@ -185,19 +184,17 @@ impl Driver {
 
     /// When something is to be done that no report brings about.
     fn wake(&self, term: &Term, now: Monotonic) -> Monotonic {
-        let reads = self.may_read(term).then_some(term.reader.at);
+        let reads = self.may_read(term).then_some(term.reader.ask.at);
         let probes = self.circuit.wakes().filter(|_| term.lanes.has_ready());
-        let due = (!term.due.asking).then_some(term.due.at);
         let lists = term.parked.wants_listing().then_some(term.listing.at);
-        let renews = (!term.renewal.asking).then_some(term.renewal.at);
         let stuck = self.is_held_up(term).then_some(term.stuck_at);
         let wakes = [
             reads,
             probes,
-            due,
             lists,
-            renews,
             stuck,
+            term.due.wakes(),
+            term.renewal.wakes(),
             term.lanes.wakes(),
             self.settles_at(term),
             self.closing.until(),
@@ -263,10 +260,10 @@ impl Driver {
         let now = self.clock.monotonic();
         if let Some(term) = &mut self.term {
             let reader = &mut term.reader;
-            reader.again |= reader.asking;
+            reader.again |= reader.ask.asking;
             reader.idle = 0;
-            if reader.failures == 0 {
-                reader.at = reader.at.min(now);
+            if reader.ask.failures == 0 {
+                reader.ask.at = reader.ask.at.min(now);
             }
         }
     }

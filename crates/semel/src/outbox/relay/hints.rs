@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-use super::{leading::STORE_RETRY, shutdown::Closing};
+use super::{paced::STORE_RETRY, shutdown::Closing};
 use crate::{clock::Clock, entropy::Entropy, outbox::store::OutboxHints};
 
 /// How long one call waits for a hint.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    backoff::{Backoff, share},
+    backoff::share,
     calls::Report,
     driver::{Driver, Next},
     term::Term,
@@ -22,23 +22,19 @@ const FOLLOW: Duration = Duration::from_secs(1);
 /// What is added to a wait at most, so that followers do not ask together.
 const SPREAD: Duration = Duration::from_millis(50);
 
-/// The waits while the store fails.
-pub(super) const STORE_RETRY: Backoff =
-    Backoff { first: Duration::from_millis(50), max: Duration::from_secs(5) };
-
 impl Driver {
     /// Asks to lead, once what was sent before can no longer arrive.
     pub(super) fn ask_to_lead(&mut self, now: Monotonic) -> Next {
-        let busy = self.away.asking || self.away.resigning || !self.flights.is_empty();
+        let busy = self.away.ask.asking || self.away.resigning || !self.flights.is_empty();
         if self.closing.has_begun() && !busy {
             return Next::End;
         }
-        if busy || now < self.away.ask_at {
-            let wakes = [self.closing.until(), (!busy).then_some(self.away.ask_at)];
+        if busy || !self.away.ask.is_due(now) {
+            let wakes = [self.closing.until(), (!busy).then_some(self.away.ask.at)];
             let later = wakes.into_iter().flatten().filter(|at| *at > now);
             return Next::Sleep(later.fold(now.after(FOLLOW), Monotonic::min));
         }
-        self.away.asking = true;
+        self.away.ask.asking = true;
         let ask = Lead {
             destination: self.plan.destination.clone(),
             owner: self.owner.clone(),
@@ -62,10 +58,10 @@ impl Driver {
         answer: Result<Led, StoreError>,
         now: Monotonic,
     ) {
-        self.away.asking = false;
-        match self.noted(answer, now) {
+        let led = self.noted(answer, now);
+        self.away.ask.answered(led.is_none(), now, &*self.entropy);
+        match led {
             Some(Led::Leader(leader)) => {
-                self.away.failures = 0;
                 self.term_last += 1;
                 count(&self.counters.leads);
                 let epoch = leader.epoch.0;
@@ -76,21 +72,16 @@ impl Driver {
                 self.term = Some(Box::new(term));
             }
             Some(Led::Follower { ends_in, .. }) => {
-                self.away.failures = 0;
                 let wait = ends_in.min(FOLLOW) + share(SPREAD, &*self.entropy);
-                self.away.ask_at = now.after(wait);
+                self.away.ask.at = now.after(wait);
             }
-            None => {
-                self.away.failures = self.away.failures.saturating_add(1);
-                let wait = STORE_RETRY.wait(self.away.failures, &*self.entropy);
-                self.away.ask_at = now.after(wait);
-            }
+            None => {}
         }
     }
 
     /// Renews three times in a lease.
     pub(super) fn renew(&mut self, term: &mut Term, now: Monotonic) {
-        if term.renewal.asking || now < term.renewal.at {
+        if !term.renewal.is_due(now) {
             return;
         }
         term.renewal.asking = true;
@@ -109,20 +100,16 @@ impl Driver {
         answer: Result<Settled, StoreError>,
         now: Monotonic,
     ) {
-        term.renewal.asking = false;
-        match self.noted(answer, now) {
+        let renewed = self.noted(answer, now);
+        term.renewal.answered(renewed.is_none(), now, &*self.entropy);
+        match renewed {
             Some(Settled::Stored) => {
                 let until = Term::sends_until(asked, self.lease, self.can.publish_wait);
                 term.sends_until = term.sends_until.max(until);
                 term.renewal.at = asked.after(self.lease / 3);
-                term.renewal.failures = 0;
             }
             Some(Settled::Stale) => term.lost = true,
-            None => {
-                term.renewal.failures = term.renewal.failures.saturating_add(1);
-                let wait = STORE_RETRY.wait(term.renewal.failures, &*self.entropy);
-                term.renewal.at = now.after(wait);
-            }
+            None => {}
         }
     }
 
@@ -131,7 +118,7 @@ impl Driver {
         count(&self.counters.lost);
         let (destination, epoch) = (&term.leader.destination, term.leader.epoch.0);
         tracing::warn!(%destination, epoch, "the relay no longer leads; what was in hand is void");
-        self.away.ask_at = now.after(share(SPREAD, &*self.entropy));
+        self.away.ask.at = now.after(share(SPREAD, &*self.entropy));
         self.give_up(term);
     }
 

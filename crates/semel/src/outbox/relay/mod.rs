@@ -34,6 +34,7 @@ mod hints;
 mod lanes;
 mod leading;
 mod ledger;
+mod paced;
 mod parked;
 mod policy;
 mod reading;

@@ -6,7 +6,6 @@ use super::{
     calls::Report,
     driver::Driver,
     lanes::{Item, Origin},
-    leading::STORE_RETRY,
     parked::Listed,
     term::Term,
 };
@@ -39,15 +38,15 @@ impl Driver {
         let bounded = term.parked.known && term.parked.len() <= self.policy.parked_lanes_max;
         let reader = &term.reader;
         // A store that takes no settlements gets no more to settle.
-        let settles = term.settler.failures == 0;
-        bounded && settles && !reader.asking && !reader.ended && term.has_room(&self.policy)
+        let settles = term.settler.ask.failures == 0;
+        bounded && settles && !reader.ask.asking && !reader.ended && term.has_room(&self.policy)
     }
 
     pub(super) fn read(&mut self, term: &mut Term, now: Monotonic) {
-        if !self.may_read(term) || now < term.reader.at || now >= term.sends_until {
+        if !self.may_read(term) || now < term.reader.ask.at || now >= term.sends_until {
             return;
         }
-        term.reader.asking = true;
+        term.reader.ask.asking = true;
         term.reader.again = false;
         let room = self.policy.events_max.saturating_sub(term.ledger.len());
         let limit = self.policy.window_max.min(room).max(1);
@@ -64,31 +63,25 @@ impl Driver {
         answer: Result<Window, StoreError>,
         now: Monotonic,
     ) {
-        term.reader.asking = false;
-        let Some(window) = self.noted(answer, now) else {
-            term.reader.failures = term.reader.failures.saturating_add(1);
-            let wait = STORE_RETRY.wait(term.reader.failures, &*self.entropy);
-            term.reader.at = now.after(wait);
-            return;
-        };
+        let window = self.noted(answer, now);
         let reader = &mut term.reader;
-        reader.failures = 0;
+        reader.ask.answered(window.is_none(), now, &*self.entropy);
+        let Some(window) = window else { return };
         term.store_time = Some((window.now, now));
         let Some(pass) = window.pass else {
             reader.idle = reader.idle.saturating_add(1);
             let doubled = Duration::from_millis(1 << reader.idle.saturating_sub(1).min(16));
             let wait = doubled.min(self.policy.poll_idle);
-            reader.at = if reader.again { now } else { now.after(wait) };
+            reader.ask.at = if reader.again { now } else { now.after(wait) };
             return;
         };
-        if reader.pass.is_some_and(|current| current != pass) {
+        if reader.upto.is_some_and(|(current, _)| current != pass) {
             // Somebody has closed the pass: another leads.
             term.lost = true;
             return;
         }
         reader.idle = 0;
-        reader.at = now;
-        reader.pass = Some(pass);
+        reader.ask.at = now;
         reader.upto = Some((pass, window.upto));
         reader.ended = window.ends;
         self.take_in(term, window);
@@ -116,7 +109,7 @@ impl Driver {
 
     pub(super) fn ask_due(&mut self, term: &mut Term, now: Monotonic) {
         let in_hand = term.parked.in_hand.len();
-        if term.due.asking || now < term.due.at || !term.parked.known || in_hand >= DUE_MAX {
+        if !term.due.is_due(now) || !term.parked.known || in_hand >= DUE_MAX {
             return;
         }
         term.due.asking = true;
@@ -132,14 +125,9 @@ impl Driver {
         answer: Result<Vec<Parked>, StoreError>,
         now: Monotonic,
     ) {
-        term.due.asking = false;
-        let Some(rows) = self.noted(answer, now) else {
-            term.due.failures = term.due.failures.saturating_add(1);
-            let wait = STORE_RETRY.wait(term.due.failures, &*self.entropy);
-            term.due.at = now.after(wait);
-            return;
-        };
-        term.due.failures = 0;
+        let rows = self.noted(answer, now);
+        term.due.answered(rows.is_none(), now, &*self.entropy);
+        let Some(rows) = rows else { return };
         // A settlement stored meanwhile may have made others due.
         let asked_before = term.due.at > now;
         term.due.at = if asked_before { term.due.at } else { now.after(DUE_EVERY) };
@@ -187,7 +175,7 @@ impl Driver {
     }
 
     pub(super) fn list_parked(&mut self, term: &mut Term, now: Monotonic) {
-        if term.listing.asking || now < term.listing.at || !term.parked.wants_listing() {
+        if !term.listing.is_due(now) || !term.parked.wants_listing() {
             return;
         }
         self.list_on(term);
@@ -207,15 +195,9 @@ impl Driver {
         answer: Result<Vec<Lane>, StoreError>,
         now: Monotonic,
     ) {
-        term.listing.asking = false;
-        let Some(page) = self.noted(answer, now) else {
-            term.parked.unlisted();
-            term.listing.failures = term.listing.failures.saturating_add(1);
-            let wait = STORE_RETRY.wait(term.listing.failures, &*self.entropy);
-            term.listing.at = now.after(wait);
-            return;
-        };
-        term.listing.failures = 0;
+        let page = self.noted(answer, now);
+        term.listing.answered(page.is_none(), now, &*self.entropy);
+        let Some(page) = page else { return term.parked.unlisted() };
         term.listing.at = now.after(LIST_EVERY);
         match term.parked.listed(page, self.policy.parked_lanes_max) {
             Listed::All(new) => new.iter().for_each(|lane| self.joins(term, lane)),

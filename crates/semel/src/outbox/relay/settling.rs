@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{calls::Report, driver::Driver, leading::STORE_RETRY, term::Term};
+use super::{calls::Report, driver::Driver, term::Term};
 use crate::{
     clock::Monotonic,
     error::StoreError,
@@ -14,11 +14,11 @@ impl Driver {
     /// When something is to be settled.
     pub(super) fn settles_at(&self, term: &Term) -> Option<Monotonic> {
         let settler = &term.settler;
-        if settler.asking {
+        if settler.ask.asking {
             return None;
         }
         if settler.current.is_some() {
-            return Some(settler.retry_at);
+            return Some(settler.ask.at);
         }
         let now = Monotonic::default();
         if !settler.unpark.is_empty() {
@@ -36,7 +36,7 @@ impl Driver {
     /// Says whether nothing is left to settle.
     pub(super) fn is_settled(&self, term: &Term) -> bool {
         let settler = &term.settler;
-        !settler.asking
+        !settler.ask.asking
             && !term.due.asking
             && !term.parked.owes()
             && settler.current.is_none()
@@ -53,7 +53,7 @@ impl Driver {
             None => next(term),
         };
         term.settler.current = Some(settle.clone());
-        term.settler.asking = true;
+        term.settler.ask.asking = true;
         term.settler.last = now;
         let store = Arc::clone(&self.calls.store);
         let call = async move { store.settle(settle).await };
@@ -66,24 +66,20 @@ impl Driver {
         answer: Result<Settled, StoreError>,
         now: Monotonic,
     ) {
-        term.settler.asking = false;
-        match self.noted(answer, now) {
+        let settled = self.noted(answer, now);
+        term.settler.ask.answered(settled.is_none(), now, &*self.entropy);
+        match settled {
             Some(Settled::Stored) => self.stored(term, now),
             Some(Settled::Stale) => {
                 count(&self.counters.late);
                 term.lost = true;
             }
-            None => {
-                // It may be stored: the very same is asked, until the store says so.
-                term.settler.failures = term.settler.failures.saturating_add(1);
-                let wait = STORE_RETRY.wait(term.settler.failures, &*self.entropy);
-                term.settler.retry_at = now.after(wait);
-            }
+            // It may be stored: the very same is asked, until the store says so.
+            None => {}
         }
     }
 
     fn stored(&mut self, term: &mut Term, now: Monotonic) {
-        term.settler.failures = 0;
         let Some(settle) = term.settler.current.take() else {
             return;
         };
@@ -107,7 +103,7 @@ fn next(term: &mut Term) -> Settle {
     Settle {
         destination: term.leader.destination.clone(),
         epoch: term.leader.epoch,
-        upto: progress.upto.and_then(|pos| Some((term.reader.pass?, pos))),
+        upto: progress.upto.and_then(|pos| Some((term.reader.upto?.0, pos))),
         ends: progress.ends,
         park: progress.park,
         unpark: term.settler.unpark.drain(..rows).collect(),

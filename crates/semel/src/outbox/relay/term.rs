@@ -6,6 +6,7 @@ use super::{
     super::store::{Leader, Pass, Pos, Settle, Unpark},
     lanes::Lanes,
     ledger::Ledger,
+    paced::Paced,
     parked::ParkedLanes,
     policy::RelayPolicy,
     versions::Versions,
@@ -21,7 +22,7 @@ pub(super) struct Term {
     /// From then on nothing is sent unless it was renewed: what is sent before has arrived, or never
     /// will, when another may lead.
     pub(super) sends_until: Monotonic,
-    pub(super) renewal: Renewal,
+    pub(super) renewal: Paced,
     pub(super) reader: Reader,
     pub(super) ledger: Ledger,
     pub(super) lanes: Lanes,
@@ -32,57 +33,32 @@ pub(super) struct Term {
     pub(super) versions: Versions,
     /// When stuck lanes are looked at again.
     pub(super) stuck_at: Monotonic,
-    /// The store's time, and when it was asked for.
+    /// The store's time, and when it was told.
     pub(super) store_time: Option<(Timestamp, Monotonic)>,
     /// Another leads: everything in hand is void.
     pub(super) lost: bool,
 }
 
-#[derive(Debug)]
-pub(super) struct Renewal {
-    pub(super) at: Monotonic,
-    pub(super) asking: bool,
-    pub(super) failures: u32,
-}
-
-/// Something that is asked again and again.
-#[derive(Debug)]
-pub(super) struct Paced {
-    pub(super) at: Monotonic,
-    pub(super) asking: bool,
-    pub(super) failures: u32,
-}
-
-impl Paced {
-    const fn new(at: Monotonic) -> Self {
-        Self { at, asking: false, failures: 0 }
-    }
-}
-
 /// How far the current pass is read.
 #[derive(Debug)]
 pub(super) struct Reader {
-    pub(super) pass: Option<Pass>,
+    pub(super) ask: Paced,
+    /// The pass, and up to where it is read.
     pub(super) upto: Option<(Pass, Pos)>,
     /// The pass was read to its end.
     pub(super) ended: bool,
-    pub(super) asking: bool,
     /// Something was hinted at while it asked: what it hears may be older.
     pub(super) again: bool,
-    pub(super) at: Monotonic,
     /// How often in a row there was nothing to read.
     pub(super) idle: u32,
-    pub(super) failures: u32,
 }
 
 /// What is being settled, and what is to be.
 #[derive(Debug)]
 pub(super) struct Settler {
+    pub(super) ask: Paced,
     /// A settlement that is not known to be stored: the very same is asked until the store says.
     pub(super) current: Option<Settle>,
-    pub(super) asking: bool,
-    pub(super) retry_at: Monotonic,
-    pub(super) failures: u32,
     pub(super) last: Monotonic,
     pub(super) unpark: Vec<Unpark>,
 }
@@ -99,7 +75,7 @@ impl Term {
             nth,
             leader,
             sends_until: Self::sends_until(asked, lease, publish_wait),
-            renewal: Renewal { at: asked.after(lease / 3), asking: false, failures: 0 },
+            renewal: Paced::new(asked.after(lease / 3)),
             reader: Reader::new(now),
             ledger: Ledger::default(),
             lanes: Lanes::default(),
@@ -130,39 +106,25 @@ impl Term {
 
     /// What the store's time is at an instant, as far as anybody can tell.
     pub(super) fn store_time_at(&self, now: Monotonic) -> Option<Timestamp> {
-        self.store_time.map(|(time, asked)| time.after(now.since(asked)))
+        self.store_time.map(|(time, told)| time.after(now.since(told)))
     }
 }
 
 impl Reader {
     const fn new(now: Monotonic) -> Self {
-        Self {
-            pass: None,
-            upto: None,
-            ended: false,
-            asking: false,
-            again: false,
-            at: now,
-            idle: 0,
-            failures: 0,
-        }
+        Self { ask: Paced::new(now), upto: None, ended: false, again: false, idle: 0 }
     }
 
     /// The pass is closed: the next one is read at once.
     pub(super) fn closed(&mut self, now: Monotonic) {
-        *self = Self { asking: self.asking, ..Self::new(now) };
+        let asking = self.ask.asking;
+        *self = Self::new(now);
+        self.ask.asking = asking;
     }
 }
 
 impl Settler {
     const fn new(now: Monotonic) -> Self {
-        Self {
-            current: None,
-            asking: false,
-            retry_at: now,
-            failures: 0,
-            last: now,
-            unpark: Vec::new(),
-        }
+        Self { ask: Paced::new(now), current: None, last: now, unpark: Vec::new() }
     }
 }

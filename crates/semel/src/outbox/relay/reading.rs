@@ -113,6 +113,7 @@ impl Driver {
             return;
         }
         term.due.asking = true;
+        term.due.at = now.after(DUE_EVERY);
         let (store, destination) = (Arc::clone(&self.calls.store), self.plan.destination.clone());
         let limit = (in_hand + DUE_MORE).min(READ_MAX);
         let due = async move { store.due(destination, limit).await };
@@ -128,9 +129,6 @@ impl Driver {
         let rows = self.noted(answer, now);
         term.due.answered(rows.is_none(), now, &*self.entropy);
         let Some(rows) = rows else { return };
-        // A settlement stored meanwhile may have made others due.
-        let asked_before = term.due.at > now;
-        term.due.at = if asked_before { term.due.at } else { now.after(DUE_EVERY) };
         for row in rows {
             self.take_due(term, row, now);
         }

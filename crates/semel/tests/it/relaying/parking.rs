@@ -10,6 +10,7 @@ use semel::{
 use super::{
     refusing::mark,
     script::Act,
+    store::{Do, Verb},
     world::{HOUR, MINUTE, SECOND, World, health, lane, to},
 };
 
@@ -60,6 +61,34 @@ async fn a_skip_lets_the_next_event_of_the_lane_go() {
     world.run(SECOND * 5).await;
     assert_eq!(world.script.first_arrivals(), ["b:4", "a:2", "a:3"]);
     assert_eq!((world.state().await.parked, health(&relay).stats.left_out), (0, 1));
+}
+
+/// What becomes due while it is asked what is due is asked for at once, and not at the next look.
+#[tokio::test]
+async fn a_parked_lane_goes_on_although_another_was_settled_meanwhile() {
+    let world = World::new();
+    world.script.can(|can| can.batch_max = 1);
+    world.script.always(Act::Refuse);
+    let _relay = world.with(|policy| {
+        policy.attempts_max = 1;
+        policy.failing_for = Duration::ZERO;
+    });
+    world.commit_all(&["a", "b", "b"]);
+    world.run(SECOND * 10).await;
+    assert_eq!(world.parked().await, ["a:1:failed", "b:2:failed", "b:3:behind"]);
+    let ms = Duration::from_millis;
+    world.script.rule(move |message, _| {
+        Act::ConfirmAfter(ms(if message.event.lane.id() == "a" { 5 } else { 12 }))
+    });
+    let late = move |verb| if verb == Verb::Due { Do::Late(ms(10)) } else { Do::Pass };
+    world.store.rule(late);
+    let seqs = world.parked_rows().await[..2].iter().map(|row| row.seq).collect();
+    let actor = Actor { name: "operator".into(), note: "as agreed".into() };
+    assert_eq!(world.outbox.mark(to(), seqs, ParkedState::Retry, actor).await.unwrap(), 2);
+    world.run(SECOND * 5).await;
+    assert_eq!(world.script.first_arrivals(), ["a:1", "b:2", "b:3"]);
+    let arrived = world.script.arrivals();
+    assert!(arrived[2].at.since(arrived[1].at) < SECOND / 2, "{arrived:?}");
 }
 
 #[tokio::test]

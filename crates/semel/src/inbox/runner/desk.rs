@@ -1,16 +1,10 @@
 //! One message: run, record, emit, and what follows from a failure.
 
-use std::{
-    future::{Future, poll_fn},
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
-    sync::atomic::Ordering,
-    task::Poll,
-    time::Duration,
-};
+use std::{future::Future, sync::atomic::Ordering, time::Duration};
 
 use super::{Inner, Progress};
 use crate::{
+    caught::caught,
     error::{Source as Cause, StoreError, StoreErrorKind},
     inbox::{
         handler::{Failed, Handled},
@@ -143,7 +137,7 @@ impl Inner {
     }
 
     async fn emitted(&self, delivery: &Delivery, recorded: &Recorded) -> Fared {
-        match caught(self.handler.emit(delivery, recorded)).await {
+        match answered(self.handler.emit(delivery, recorded)).await {
             Ok(()) => Fared::Ended,
             Err(why) => {
                 // The effect is there: nothing is counted, and a copy sends it again.
@@ -178,7 +172,7 @@ impl Inner {
 
     /// Runs the handler. A panic is a failure of the message.
     pub(super) async fn run(&self, delivery: &Delivery) -> Result<Handled, Failed> {
-        caught(self.handler.run(delivery)).await
+        answered(self.handler.run(delivery)).await
     }
 
     /// Runs the handler for several messages.
@@ -186,7 +180,7 @@ impl Inner {
         &self,
         deliveries: &[Delivery],
     ) -> Result<Option<Vec<Handled>>, Failed> {
-        caught(self.handler.run_all(deliveries)).await
+        answered(self.handler.run_all(deliveries)).await
     }
 
     /// The store could not be asked.
@@ -204,11 +198,6 @@ impl Inner {
 }
 
 /// Waits for a call of the handler, and turns a panic into a failure.
-async fn caught<T>(call: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
-    let mut call = pin!(call);
-    poll_fn(|cx| {
-        catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx)))
-            .unwrap_or_else(|_| Poll::Ready(Err(Failed::message("the handler panicked"))))
-    })
-    .await
+async fn answered<T>(call: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
+    caught(call).await.unwrap_or_else(|| Err(Failed::message("the handler panicked")))
 }

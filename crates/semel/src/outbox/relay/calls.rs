@@ -3,13 +3,7 @@
 //! Whoever drives a destination waits for none of them, so that a leadership is renewed while a read
 //! hangs, and a lane is sent while a settlement is written.
 
-use std::{
-    future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    task::Poll,
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::mpsc;
 
@@ -19,6 +13,7 @@ use super::super::{
     store::{Led, OutboxStore, Parked, Settled, Window},
 };
 use crate::{
+    caught::caught,
     clock::{Clock, Monotonic},
     engine::Tasks,
     error::{StoreError, StoreErrorKind},
@@ -83,7 +78,7 @@ impl Calls {
             let away = |says: &str| Err(StoreError::new(StoreErrorKind::Unavailable, says));
             let answer = tokio::select! {
                 biased;
-                answer = guarded(call) => answer.unwrap_or_else(|| away("the store panicked")),
+                answer = caught(call) => answer.unwrap_or_else(|| away("the store panicked")),
                 () = clock.sleep_until(until) => away("the store did not answer in time"),
             };
             // Nobody hears it once the destination is given up.
@@ -112,7 +107,7 @@ impl Calls {
             } else {
                 Some(tokio::select! {
                     biased;
-                    sent = guarded(async { publisher.publish(messages).await }) => {
+                    sent = caught(async { publisher.publish(messages).await }) => {
                         sent.unwrap_or_else(|| unknown("the publisher panicked"))
                     }
                     () = clock.sleep_until(now.after(wait)) => {
@@ -123,16 +118,4 @@ impl Calls {
             let _ = told.send(Told { term, report: Report::Published { batch, outcomes } });
         });
     }
-}
-
-/// Waits for a future, and says `None` if it panicked.
-async fn guarded<F: Future>(call: F) -> Option<F::Output> {
-    let mut call = Box::pin(call);
-    std::future::poll_fn(move |cx| {
-        match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
-            Ok(poll) => poll.map(Some),
-            Err(_) => Poll::Ready(None),
-        }
-    })
-    .await
 }

@@ -40,9 +40,6 @@ use crate::{
     value::{Cells, Value},
 };
 
-/// The largest reason of a parked row, in bytes.
-const WHY_MAX: usize = 1_000;
-
 impl PostgresStore {
     /// Does what a relay asks, in a task of the store, so that dropping the future leaves no connection
     /// in the middle of it.
@@ -118,7 +115,7 @@ fn within_bounds(settle: &Settle) -> Result<(), StoreError> {
             Unpark::LeftOut { .. } | Unpark::Sent { .. } => None,
         }),
     );
-    if reasons.any(|why| why.len() > WHY_MAX) {
+    if reasons.any(|why| why.len() > Park::WHY_MAX) {
         return Err(invalid("why a row is parked is told in more than 1,000 bytes"));
     }
     Ok(())

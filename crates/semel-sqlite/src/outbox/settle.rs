@@ -5,9 +5,6 @@ use semel::outbox::{Destination, Park, Settle, Settled, store::Unpark};
 use super::{number, row, state::State};
 use crate::{error::Fault, queries, row as record, step::Step, verb::Verb};
 
-/// The largest reason that is kept, in bytes.
-const WHY_MAX: usize = 1_000;
-
 /// A settlement.
 #[derive(Debug)]
 pub(super) struct Done(Settle);
@@ -27,9 +24,8 @@ impl Done {
 }
 
 fn cut(why: &mut Box<str>) {
-    if why.len() > WHY_MAX {
-        let end = (0..=WHY_MAX).rev().find(|end| why.is_char_boundary(*end)).unwrap_or_default();
-        *why = why[..end].into();
+    if why.len() > Park::WHY_MAX {
+        *why = why[..why.floor_char_boundary(Park::WHY_MAX)].into();
     }
 }
 

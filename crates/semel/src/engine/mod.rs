@@ -248,7 +248,7 @@ impl Engine {
     }
 }
 
-/// Cuts a text for tracing to a bound, between two characters.
-fn cut(text: &str, max: usize) -> Box<str> {
+/// Cuts a text to a bound, between two characters.
+pub(crate) fn cut(text: &str, max: usize) -> Box<str> {
     text[..text.floor_char_boundary(max)].into()
 }

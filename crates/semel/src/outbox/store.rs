@@ -154,8 +154,13 @@ pub struct Park {
     pub state: ParkedState,
     /// How often it was refused.
     pub attempts: u32,
-    /// Why, at most 1,000 bytes; empty for what waits behind another.
+    /// Why, at most [`Park::WHY_MAX`] bytes; empty for what waits behind another.
     pub why: Box<str>,
+}
+
+impl Park {
+    /// The largest reason, in bytes.
+    pub const WHY_MAX: usize = 1_000;
 }
 
 /// What a parked row waits for.
@@ -224,7 +229,7 @@ pub enum Unpark {
         seq: u64,
         /// How often it was refused by now.
         attempts: u32,
-        /// Why, at most 1,000 bytes.
+        /// Why, at most [`Park::WHY_MAX`] bytes.
         why: Box<str>,
     },
     /// It was left out: the row goes, and so do all parked rows of its lane if it was to be dropped.

@@ -4,6 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use super::Inner;
 use crate::{
+    engine::cut,
     error::StoreError,
     inbox::{
         handler::Failed,
@@ -95,7 +96,7 @@ impl Inner {
             delivery: delivery.clone(),
             moves: self.policy.by == By::Positions && !delivery.parked,
             attempts,
-            why: shortened(&why.to_string()),
+            why: cut(&why.to_string(), Park::WHY_MAX),
         };
         let parked = self.store.park(park).await.inspect_err(|error| {
             count(&self.counters.store_errors);
@@ -109,21 +110,13 @@ impl Inner {
     }
 }
 
-/// What a parked row keeps of a reason.
-fn shortened(why: &str) -> Box<str> {
-    let mut end = why.len().min(Park::WHY_MAX);
-    while !why.is_char_boundary(end) {
-        end -= 1;
-    }
-    why[..end].into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_long_reason_is_cut_between_characters() {
+        let shortened = |why: &str| cut(why, Park::WHY_MAX);
         assert_eq!(&*shortened("short"), "short");
         let long = format!("a{}", "é".repeat(Park::WHY_MAX));
         assert_eq!(shortened(&long).len(), Park::WHY_MAX - 1);

@@ -14,15 +14,13 @@ use super::{
 };
 use crate::{
     clock::Monotonic,
+    engine::cut,
     outbox::{
         publisher::{Fault, Message, Sent},
-        store::{ParkedState, Unpark},
+        store::{Park, ParkedState, Unpark},
     },
     telemetry::{count, count_many},
 };
-
-/// The longest reason that is kept with a parked row, in bytes.
-const WHY_MAX: usize = 1_000;
 
 /// How many lanes may be stuck without anybody doubting the destination itself.
 const FEW: usize = 4;
@@ -173,7 +171,7 @@ impl Driver {
         } else {
             verdict.failed.push(lane)
         }
-        landing.failure.get_or_insert_with(|| Failure { kind, why: cut(why) });
+        landing.failure.get_or_insert_with(|| Failure { kind, why: cut(&why, Park::WHY_MAX) });
         landing.back.push(item);
     }
 
@@ -369,8 +367,4 @@ fn unsent(term: &mut Term, sends: Vec<(Nth, Item)>) {
             term.lanes.put_back(nth, back);
         }
     }
-}
-
-fn cut(why: Box<str>) -> Box<str> {
-    if why.len() <= WHY_MAX { why } else { why[..why.floor_char_boundary(WHY_MAX)].into() }
 }

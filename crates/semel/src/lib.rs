@@ -26,6 +26,7 @@
     allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")
 )]
 
+mod backoff;
 mod caught;
 pub mod clock;
 pub mod codec;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::{message::Consumer, source::SourceCapabilities};
+use crate::backoff::Backoff;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -124,8 +125,7 @@ impl InboxPolicy {
     /// How long a message rests after its failed attempt of this number, without chance in it.
     #[must_use]
     pub fn backoff_after(&self, attempts: u32) -> Duration {
-        let doublings = attempts.saturating_sub(1).min(31);
-        self.backoff.saturating_mul(1 << doublings).min(self.backoff_max)
+        Backoff { first: self.backoff, max: self.backoff_max }.longest(attempts)
     }
 
     /// Whether a message is to be parked that was run this often, the first time this long ago.

@@ -47,6 +47,7 @@ use super::{
     store::{InboxStore, InboxSweep},
 };
 use crate::{
+    backoff::share,
     clock::{Clock, Monotonic},
     entropy::Entropy,
     error::StoreError,
@@ -177,8 +178,7 @@ impl Inner {
     /// A pause with chance in it, so that those who failed together do not come together again: between
     /// one half of it and all.
     fn jittered(&self, pause: Duration) -> Duration {
-        let drawn = u32::from(self.entropy.bytes()[0]);
-        pause / 2 + pause / 2 * drawn / 255
+        pause / 2 + share(pause / 2, &*self.entropy)
     }
 }
 

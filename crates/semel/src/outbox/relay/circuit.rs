@@ -2,8 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use super::backoff::Backoff;
-use crate::{clock::Monotonic, entropy::Entropy};
+use crate::{backoff::Backoff, clock::Monotonic, entropy::Entropy};
 
 /// Of how many lanes everything must have failed, with nothing confirmed between, until a destination
 /// is taken to be away that did not say so itself.

@@ -6,7 +6,6 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{
     RelayDestination,
-    backoff::Backoff,
     calls::{Calls, Report, Told},
     circuit::Circuit,
     health::Board,
@@ -17,6 +16,7 @@ use super::{
     term::Term,
 };
 use crate::{
+    backoff::Backoff,
     clock::{Clock, Monotonic},
     entropy::Entropy,
     error::StoreError,

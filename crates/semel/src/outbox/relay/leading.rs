@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    backoff::share,
     calls::Report,
     driver::{Driver, Next},
     term::Term,
 };
 use crate::{
+    backoff::share,
     clock::Monotonic,
     error::StoreError,
     outbox::store::{Lead, Led, Settled},

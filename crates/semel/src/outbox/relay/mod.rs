@@ -24,7 +24,6 @@
 //! How often something was refused is known to the leader alone, until it is parked: a relay that
 //! starts anew counts anew.
 
-mod backoff;
 mod builder;
 mod calls;
 mod circuit;

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::backoff::Backoff;
-use crate::{clock::Monotonic, entropy::Entropy};
+use crate::{backoff::Backoff, clock::Monotonic, entropy::Entropy};
 
 /// The waits while the store fails.
 pub(super) const STORE_RETRY: Backoff =

@@ -5,7 +5,6 @@ use std::{iter, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    backoff::Backoff,
     circuit::{Allowed, CircuitState, Verdict},
     driver::{Driver, Flight},
     lanes::{Item, Nth, Origin, Stuck},
@@ -215,12 +214,11 @@ impl Driver {
                 return self.fail_for_good(term, nth, back, (attempts, why));
             }
         }
-        let (retry, entropy) = (self.retry, Arc::clone(&self.entropy));
         // The circuit says when a destination that is away is tried again.
         let wait = |troubles| match kind {
             FailureKind::Destination => Duration::from_millis(1),
             FailureKind::Message | FailureKind::Unknown => {
-                Backoff::wait(&retry, troubles, &*entropy)
+                self.retry.wait(troubles, &*self.entropy)
             }
         };
         term.lanes.failed(nth, back, why, opened, now, wait);

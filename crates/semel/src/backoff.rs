@@ -4,28 +4,32 @@ use std::time::Duration;
 
 use crate::entropy::Entropy;
 
-/// Waits that double up to a bound, each drawn between nothing and all of it, so that whoever failed
-/// together does not come again together.
+/// Waits that double up to a bound. Each is drawn by chance, so that whoever failed together does not come
+/// again together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Backoff {
-    pub(super) first: Duration,
-    pub(super) max: Duration,
+pub(crate) struct Backoff {
+    pub(crate) first: Duration,
+    pub(crate) max: Duration,
 }
 
 impl Backoff {
     /// No wait is shorter, so that nothing spins.
     const LEAST: Duration = Duration::from_millis(1);
 
-    /// Draws the wait after so many failures in a row.
-    pub(super) fn wait(&self, failures: u32, entropy: &dyn Entropy) -> Duration {
+    /// The longest wait after so many failures in a row.
+    pub(crate) fn longest(&self, failures: u32) -> Duration {
         let doubled = failures.saturating_sub(1).min(31);
-        let most = self.first.saturating_mul(1 << doubled).min(self.max);
-        share(most, entropy).max(Self::LEAST)
+        self.first.saturating_mul(1 << doubled).min(self.max)
+    }
+
+    /// Draws the wait after so many failures in a row, between nothing and the longest.
+    pub(crate) fn wait(&self, failures: u32, entropy: &dyn Entropy) -> Duration {
+        share(self.longest(failures), entropy).max(Self::LEAST)
     }
 }
 
 /// Draws a part of a span.
-pub(super) fn share(of: Duration, entropy: &dyn Entropy) -> Duration {
+pub(crate) fn share(of: Duration, entropy: &dyn Entropy) -> Duration {
     let mut drawn = [0; 4];
     drawn.copy_from_slice(&entropy.bytes()[..4]);
     let micros = (of.as_micros() * u128::from(u32::from_be_bytes(drawn))) >> 32;

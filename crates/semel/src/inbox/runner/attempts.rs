@@ -103,7 +103,7 @@ impl Inner {
             tracing::warn!(%error, message = %delivery.message, "a message could not be parked yet");
         })?;
         if parked == ParkAnswer::Parked {
-            self.counters.parked.fetch_add(1, Ordering::Relaxed);
+            count(&self.counters.parked);
             tracing::warn!(message = %delivery.message, attempts, %why, "a message is parked");
         }
         Ok(parked)

@@ -1,6 +1,6 @@
 //! One message: run, record, emit, and what follows from a failure.
 
-use std::{future::Future, sync::atomic::Ordering, time::Duration};
+use std::{future::Future, time::Duration};
 
 use super::{Inner, Progress};
 use crate::{
@@ -192,7 +192,7 @@ impl Inner {
 
     /// Something failed that every message needs.
     pub(super) fn is_away(&self, error: &Cause) {
-        self.counters.away.fetch_add(1, Ordering::Relaxed);
+        count(&self.counters.away);
         tracing::warn!(%error, "messages cannot be handled now");
     }
 }

@@ -3,7 +3,6 @@
 use std::{
     collections::hash_map::DefaultHasher,
     hash::{Hash, Hasher},
-    sync::atomic::Ordering,
 };
 
 use super::{Key, RunnerError, State};
@@ -13,7 +12,7 @@ use crate::{
         policy::By,
         source::{Received, SourceError},
     },
-    telemetry::count,
+    telemetry::{count, count_many},
 };
 
 impl State {
@@ -41,8 +40,7 @@ impl State {
         // First: a log may have gone and come back since the last call.
         received.revoked.iter().for_each(|log| self.revoke(log));
         self.assigned.extend(received.assigned);
-        let came = u64::try_from(received.deliveries.len()).unwrap_or(u64::MAX);
-        self.inner.counters.deliveries.fetch_add(came, Ordering::Relaxed);
+        count_many(&self.inner.counters.deliveries, received.deliveries.len());
         self.in_flight += received.deliveries.len();
         for delivery in received.deliveries {
             let key = self.key_of(&delivery);

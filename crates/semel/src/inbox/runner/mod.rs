@@ -51,7 +51,7 @@ use crate::{
     clock::{Clock, Monotonic},
     entropy::Entropy,
     error::StoreError,
-    telemetry::{InboxCounters, InboxStats, count},
+    telemetry::{InboxCounters, InboxStats, count, count_many},
 };
 
 /// After which time the loop looks around although nothing happens.
@@ -349,8 +349,7 @@ impl State {
         match self.inner.source.settle(settlements).await {
             Ok(acked) => {
                 let lost = acked.iter().filter(|acked| **acked == Acked::Lost).count();
-                let lost = u64::try_from(lost).unwrap_or(u64::MAX);
-                self.inner.counters.lost.fetch_add(lost, Ordering::Relaxed);
+                count_many(&self.inner.counters.lost, lost);
             }
             Err(error) => {
                 count(&self.inner.counters.source_errors);

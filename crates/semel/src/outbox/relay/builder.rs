@@ -23,7 +23,7 @@ use crate::{
     entropy::{Entropy, PooledEntropy},
     outbox::{
         publisher::Publisher,
-        store::{Destination, OutboxHints, OutboxRetain, OutboxStore, Start},
+        store::{Destination, Lead, OutboxHints, OutboxRetain, OutboxStore, Start},
     },
     telemetry::RelayCounters,
 };
@@ -235,7 +235,7 @@ impl RelayBuilder {
 
     fn check(&self) -> Result<(), RelayError> {
         self.policy.check()?;
-        if self.owner.is_empty() || self.owner.len() > 255 {
+        if self.owner.is_empty() || self.owner.len() > Lead::OWNER_MAX {
             return Err(RelayError::Owner);
         }
         if self.destinations.is_empty() {

@@ -221,7 +221,7 @@ impl Lanes {
             return;
         };
         back.into_iter().rev().for_each(|item| state.queue.push_front(item));
-        let flew = state.flying.take().map_or((now, 0), |flew| flew);
+        let flew = state.flying.take().unwrap_or((now, 0));
         let before = state.shut.take().filter(|_| !opened);
         let troubles = before.as_ref().map_or(0, |shut| shut.troubles).saturating_add(1);
         let (since, confirmed) = before.map_or(flew, |shut| (shut.since, shut.confirmed));

@@ -10,11 +10,11 @@ use super::{
     term::Term,
 };
 use crate::{
-    clock::Monotonic,
+    clock::{Monotonic, Timestamp},
     error::StoreError,
     outbox::{
         event::Lane,
-        store::{Park, Parked, ParkedState, READ_MAX, Unpark, Window},
+        store::{Park, Parked, ParkedState, Placed, READ_MAX, Unpark, Window},
     },
     telemetry::{count, count_many},
 };
@@ -205,17 +205,12 @@ impl Driver {
 }
 
 /// A row that waits for those before it.
-pub(super) fn behind(placed: crate::outbox::Placed) -> Park {
+pub(super) fn behind(placed: Placed) -> Park {
     Park { placed, state: ParkedState::Behind, attempts: 0, why: "".into() }
 }
 
 /// A parked row in hand: it goes on failing since it was parked, if it was refused before.
-fn again(
-    row: Parked,
-    state: ParkedState,
-    store_time: Option<crate::clock::Timestamp>,
-    now: Monotonic,
-) -> Item {
+fn again(row: Parked, state: ParkedState, store_time: Option<Timestamp>, now: Monotonic) -> Item {
     let parked_for = store_time.map(|time| time.since(row.parked_at)).unwrap_or_default();
     let since = now.since(Monotonic::from_start(parked_for));
     let mut item = Item::new(row.placed, Origin::Parked { seq: row.seq, state });

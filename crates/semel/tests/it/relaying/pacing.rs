@@ -90,8 +90,7 @@ async fn settlements_are_coalesced_under_load() {
     world.script.can(|can| can.batches_max = 1);
     world.script.always(Act::ConfirmAfter(MS * 10));
     let relay = world.relay();
-    let lanes: Vec<String> = (0..10_000).map(|nth| format!("lane-{nth}")).collect();
-    world.commit_all(&lanes.iter().map(String::as_str).collect::<Vec<_>>());
+    world.commit_lanes(10_000);
     world.run(SECOND * 10).await;
     assert_eq!(health(&relay).stats.sent, 10_000);
     let settled = world.store.calls(Verb::Settle);
@@ -108,8 +107,7 @@ async fn what_is_in_hand_is_bounded() {
             policy.events_max = if bytes { 100_000 } else { 500 };
             policy.bytes_max = if bytes { 100_000 } else { 1 << 30 };
         });
-        let lanes: Vec<String> = (0..5_000).map(|nth| format!("lane-{nth}")).collect();
-        world.commit_all(&lanes.iter().map(String::as_str).collect::<Vec<_>>());
+        world.commit_lanes(5_000);
         world.run(MINUTE).await;
         let health = health(&relay);
         assert!(health.in_hand <= 600 && health.in_hand > 100, "{health:?}");
@@ -131,8 +129,7 @@ async fn old_events_are_dropped_and_a_hold_up_is_told() {
     world.run(MINUTE * 10).await;
     assert_eq!((world.kept().await.len(), relay.dropped()), (0, 2));
     world.script.always(Act::Away(None));
-    let lanes: Vec<String> = (0..10).map(|nth| format!("lane-{nth}")).collect();
-    world.commit_all(&lanes.iter().map(String::as_str).collect::<Vec<_>>());
+    world.commit_lanes(10);
     world.run(MINUTE * 20).await;
     assert!(relay.retention_held_up().unwrap().contains("bus"));
     world.script.always(Act::Confirm);

@@ -198,8 +198,7 @@ async fn batches_are_as_large_and_as_many_as_the_publisher_says() {
     let world = World::new();
     world.script.always(Act::ConfirmAfter(SECOND));
     let relay = world.relay();
-    let lanes: Vec<String> = (0..100).map(|nth| format!("lane-{nth}")).collect();
-    world.commit_all(&lanes.iter().map(String::as_str).collect::<Vec<_>>());
+    world.commit_lanes(100);
     world.run(SECOND * 5).await;
     let arrived: BTreeSet<String> = world.script.first_arrivals().into_iter().collect();
     assert_eq!((arrived.len(), world.script.batches(), world.script.at_once_max()), (100, 7, 4));

@@ -97,6 +97,15 @@ impl World {
         ids
     }
 
+    /// Commits an event of each of so many lanes in one transaction.
+    pub(super) fn commit_lanes(&self, count: usize) {
+        let mut transaction = self.outbox.begin();
+        for nth in 0..count {
+            self.add(&mut transaction, &format!("lane-{nth}"));
+        }
+        transaction.commit().unwrap();
+    }
+
     pub(super) async fn run(&self, span: Duration) {
         self.clock.run(span).await;
     }

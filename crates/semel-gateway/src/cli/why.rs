@@ -14,7 +14,7 @@ use super::{
     exit::{Exit, Failure, say},
     inbox::view as inbox_view,
     outbox::{
-        events::{Deliveries, Standing, told},
+        events::{Deliveries, Standing, find, told},
         target::Desk as OutboxDesk,
         view as outbox_view,
     },
@@ -145,8 +145,7 @@ impl Chain<'_> {
 
     async fn placed(&self, id: EventId) -> Result<Option<Placed>, Failure> {
         let Some(desk) = self.outbox() else { return Ok(None) };
-        let Deliveries { placed, parked, .. } = Deliveries::of(&desk, id).await?;
-        Ok(placed.or_else(|| parked.into_iter().next().map(|parked| parked.placed)))
+        find(&desk, id).await
     }
 
     fn outbox(&self) -> Option<OutboxDesk> {

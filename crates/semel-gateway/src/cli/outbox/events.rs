@@ -82,8 +82,9 @@ pub(super) struct Show {
 
 impl Show {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
-        let Deliveries { placed, states, parked, now } = Deliveries::of(desk, self.event).await?;
-        let known = placed.or_else(|| parked.first().map(|parked| parked.placed.clone()));
+        let kept = kept(desk, self.event).await?;
+        let Deliveries { states, parked, now } = Deliveries::of(desk, self.event).await?;
+        let known = kept.or_else(|| parked.first().map(|parked| parked.placed.clone()));
         let Some(placed) = known else {
             return Err(Failure::refused(format!(
                 "there is no event {}: it was never committed, or is no longer kept",
@@ -104,23 +105,37 @@ impl Show {
     }
 }
 
+/// Reads an event that is kept, or else the copy of one that is parked.
+pub(in crate::cli) async fn find(desk: &Desk, id: EventId) -> Result<Option<Placed>, Failure> {
+    match kept(desk, id).await? {
+        Some(placed) => Ok(Some(placed)),
+        None => Ok(parked(desk, id).await?.into_iter().next().map(|parked| parked.placed)),
+    }
+}
+
+async fn kept(desk: &Desk, id: EventId) -> Result<Option<Placed>, Failure> {
+    let filter = EventFilter { id: Some(id), limit: 1, ..EventFilter::default() };
+    Ok(desk.inspect.events(filter).await?.into_iter().next())
+}
+
+async fn parked(desk: &Desk, id: EventId) -> Result<Vec<Parked>, Failure> {
+    let filter = ParkedFilter { id: Some(id), limit: 1_000, ..ParkedFilter::default() };
+    Ok(desk.inspect.parked(filter).await?)
+}
+
 /// All that is known of one event's way.
 pub(in crate::cli) struct Deliveries {
-    pub(in crate::cli) placed: Option<Placed>,
     pub(in crate::cli) states: Vec<DestinationState>,
     pub(in crate::cli) parked: Vec<Parked>,
     pub(in crate::cli) now: Timestamp,
 }
 
 impl Deliveries {
+    /// Reads them after the event itself: what is told of destinations must be as new as it is, or newer.
     pub(in crate::cli) async fn of(desk: &Desk, id: EventId) -> Result<Self, Failure> {
-        // The event first: what is told of destinations is then as new as it is, or newer.
-        let filter = EventFilter { id: Some(id), limit: 1, ..EventFilter::default() };
-        let placed = desk.inspect.events(filter).await?.into_iter().next();
         let (states, now) = desk.destinations().await?;
-        let filter = ParkedFilter { id: Some(id), limit: 1_000, ..ParkedFilter::default() };
-        let parked = desk.inspect.parked(filter).await?;
-        Ok(Self { placed, states, parked, now })
+        let parked = parked(desk, id).await?;
+        Ok(Self { states, parked, now })
     }
 }
 

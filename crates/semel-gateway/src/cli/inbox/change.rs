@@ -6,7 +6,7 @@ use clap::Args;
 use semel::inbox::{Consumer, Mark, MessageId, ParkedFilter, ParkedState, SourceName};
 use serde_json::json;
 
-use super::target::{Desk, consumer, source};
+use super::target::{Desk, consumer, message, source};
 use crate::cli::{
     exit::{Exit, Failure, say},
     show::printable,
@@ -39,8 +39,7 @@ impl Which {
         let Some((source, id)) = self.source.clone().zip(self.id.as_deref()) else {
             return self.failed(desk).await;
         };
-        let message = MessageId::new(source, id);
-        let message = message.map_err(|error| Failure::usage(error.to_string()))?;
+        let message = message(source, id)?;
         let state = desk.inspect.message(self.consumer.clone(), message.clone()).await?;
         let parked = state.parked.ok_or_else(|| {
             let consumer = &self.consumer;

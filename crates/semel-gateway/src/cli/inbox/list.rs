@@ -3,14 +3,12 @@
 use clap::{Args, ValueEnum};
 use semel::{
     Timestamp,
-    inbox::{
-        Consumer, ConsumerState, MessageId, ParkedFilter, ParkedMessage, ParkedState, SourceName,
-    },
+    inbox::{Consumer, ConsumerState, MessageId, ParkedFilter, ParkedMessage, ParkedState},
 };
 use serde_json::json;
 
 use super::{
-    target::{Desk, Which, consumer, source},
+    target::{Desk, Which, consumer, message, source},
     view,
 };
 use crate::cli::{
@@ -35,8 +33,10 @@ pub(super) struct List {
 
 impl List {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
-        let after = self.after.as_deref().and_then(<[String]>::split_first);
-        let after = after.map(|(source, id)| named(source, id.first())).transpose()?;
+        let after = match self.after.as_deref() {
+            Some([from, id]) => Some(named(from, id)?),
+            _ => None,
+        };
         let had = desk.inspect.had(self.consumer, after, self.limit).await?;
         let full = u32::try_from(had.len()).is_ok_and(|count| count == self.limit);
         let next = had.last().filter(|_| full).map(|had| &had.message);
@@ -69,10 +69,8 @@ impl List {
     }
 }
 
-fn named(source: &str, id: Option<&String>) -> Result<MessageId, Failure> {
-    let source = SourceName::new(source).map_err(|error| Failure::usage(error.to_string()))?;
-    let id = id.map(String::as_str).unwrap_or_default();
-    MessageId::new(source, id).map_err(|error| Failure::usage(error.to_string()))
+fn named(from: &str, id: &str) -> Result<MessageId, Failure> {
+    message(source(from).map_err(Failure::usage)?, id)
 }
 
 /// Shows all that is known of one message of a consumer
@@ -177,9 +175,7 @@ impl ParkedArgs {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
         let after = match self.after.as_deref() {
             Some([who, from, id]) => {
-                let who = consumer(who).map_err(Failure::usage)?;
-                source(from).map_err(Failure::usage)?;
-                Some((who, named(from, Some(id))?))
+                Some((consumer(who).map_err(Failure::usage)?, named(from, id)?))
             }
             _ => None,
         };

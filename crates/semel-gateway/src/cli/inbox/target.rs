@@ -44,9 +44,13 @@ pub(super) struct Which {
 
 impl Which {
     pub(super) fn message(&self) -> Result<MessageId, Failure> {
-        let message = MessageId::new(self.source.clone(), &self.id);
-        message.map_err(|error| Failure::usage(error.to_string()))
+        message(self.source.clone(), &self.id)
     }
+}
+
+/// Names a message.
+pub(super) fn message(source: SourceName, id: &str) -> Result<MessageId, Failure> {
+    MessageId::new(source, id).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Reads the name of a consumer.

@@ -7,6 +7,9 @@ use semel::store::Actor;
 
 use super::exit::{Failure, say};
 
+/// How many rows are shown before a word is said about them.
+const SHOWN: usize = 20;
+
 /// Who does it, and why: kept in the audit.
 #[derive(Args, Debug)]
 pub(super) struct Signed {
@@ -26,6 +29,15 @@ pub(super) struct Who {
     /// Does not ask before it changes anything
     #[arg(long, short)]
     yes: bool,
+}
+
+/// Lays out what is to be changed, a line each: the first ones, and how many more there are.
+pub(super) fn seen<T>(rows: &[T], line: impl Fn(&T) -> String) -> String {
+    let mut lines: Vec<_> = rows.iter().take(SHOWN).map(line).collect();
+    if rows.len() > SHOWN {
+        lines.push(format!("and {} more", rows.len() - SHOWN));
+    }
+    lines.join("\n")
 }
 
 fn bounded<const MAX: usize>(text: &str) -> Result<String, String> {

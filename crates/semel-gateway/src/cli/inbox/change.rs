@@ -10,12 +10,11 @@ use super::target::{Desk, consumer, message, source};
 use crate::cli::{
     exit::{Exit, Failure, say},
     show::printable,
-    signed::{Signed, Who},
+    signed::{Signed, Who, seen},
 };
 
-/// How many messages are read at once, and shown at most.
+/// How many messages are read at once.
 const PAGE: u32 = 1_000;
-const SHOWN: usize = 20;
 
 /// Which parked messages.
 #[derive(Args, Debug)]
@@ -96,12 +95,7 @@ impl Which {
 }
 
 fn shown(messages: &[(MessageId, Box<str>)]) -> String {
-    let one = |(message, why): &(MessageId, Box<str>)| printable(&format!("{message}  {why}"));
-    let mut lines: Vec<_> = messages.iter().take(SHOWN).map(one).collect();
-    if messages.len() > SHOWN {
-        lines.push(format!("and {} more", messages.len() - SHOWN));
-    }
-    lines.join("\n")
+    seen(messages, |(message, why)| printable(&format!("{message}  {why}")))
 }
 
 /// Has parked messages run again

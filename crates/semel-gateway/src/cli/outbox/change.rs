@@ -16,11 +16,8 @@ use super::{
 use crate::cli::{
     exit::{Exit, Failure, say},
     show::printable,
-    signed::{Signed, Who},
+    signed::{Signed, Who, seen},
 };
-
-/// How many rows are shown before a word is said about them.
-const SHOWN: usize = 20;
 
 /// Which parked events.
 #[derive(Args, Debug)]
@@ -128,16 +125,11 @@ impl Heads {
 }
 
 fn shown(rows: &[Parked]) -> String {
-    let one = |row: &Parked| {
+    seen(rows, |row| {
         let event = &row.placed.event;
         let (aggregate, kind) = (view::aggregate(event), printable(&event.kind));
         format!("{}  {aggregate}  {kind}  {}", event.id, printable(&row.why))
-    };
-    let mut lines: Vec<_> = rows.iter().take(SHOWN).map(one).collect();
-    if rows.len() > SHOWN {
-        lines.push(format!("and {} more", rows.len() - SHOWN));
-    }
-    lines.join("\n")
+    })
 }
 
 /// Has parked events sent again; with them their aggregates go on

@@ -1,4 +1,4 @@
-//! Tables for people.
+//! Tables for people, and where the next page of one starts.
 
 use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
 
@@ -9,6 +9,11 @@ pub(super) fn plain<const N: usize>(header: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(LINE).set_content_arrangement(ContentArrangement::Disabled).set_header(header);
     table
+}
+
+/// Returns the last row of a page that is full: behind it the next page starts.
+pub(super) fn last_of_full<T>(rows: &[T], limit: u32) -> Option<&T> {
+    rows.last().filter(|_| u32::try_from(rows.len()).is_ok_and(|count| count == limit))
 }
 
 /// Lays out names and values, a line each.

@@ -38,8 +38,7 @@ impl List {
             _ => None,
         };
         let had = desk.inspect.had(self.consumer, after, self.limit).await?;
-        let full = u32::try_from(had.len()).is_ok_and(|count| count == self.limit);
-        let next = had.last().filter(|_| full).map(|had| &had.message);
+        let next = table::last_of_full(&had, self.limit).map(|had| &had.message);
         if desk.json {
             let messages: Vec<_> = had.iter().map(view::had).collect();
             let next = next.map(|next| json!({ "source": next.source.as_str(), "id": next.id() }));
@@ -182,10 +181,7 @@ impl ParkedArgs {
         let state = self.state.map(ParkedState::from);
         let filter = ParkedFilter { consumer: self.consumer, state, after, limit: self.limit };
         let rows = desk.inspect.parked(filter).await?;
-        let full = u32::try_from(rows.len()).is_ok_and(|count| count == self.limit);
-        let next = rows
-            .last()
-            .filter(|_| full)
+        let next = table::last_of_full(&rows, self.limit)
             .map(|row| [row.consumer.as_str(), row.message.source.as_str(), row.message.id()]);
         if desk.json {
             let rows: Vec<_> = rows.iter().map(view::parked).collect();

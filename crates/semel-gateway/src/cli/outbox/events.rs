@@ -39,8 +39,7 @@ impl List {
         let mut filter = self.which.filter(now, self.limit);
         filter.after = self.after.map(Pos);
         let events = desk.inspect.events(filter).await?;
-        let full = u32::try_from(events.len()).is_ok_and(|count| count == self.limit);
-        let next = events.last().filter(|_| full).map(|placed| placed.pos.0);
+        let next = table::last_of_full(&events, self.limit).map(|placed| placed.pos.0);
         if desk.json {
             let events: Vec<_> = events.iter().map(view::event).collect();
             say(&json!({ "events": events, "next": next }).to_string())?;

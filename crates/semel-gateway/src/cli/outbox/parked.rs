@@ -73,8 +73,7 @@ impl ParkedArgs {
             limit: self.limit,
         };
         let rows = desk.inspect.parked(filter).await?;
-        let full = u32::try_from(rows.len()).is_ok_and(|count| count == self.limit);
-        let next = rows.last().filter(|_| full).map(|row| row.seq);
+        let next = table::last_of_full(&rows, self.limit).map(|row| row.seq);
         if desk.json {
             let rows: Vec<_> = rows.iter().map(view::parked).collect();
             say(&json!({ "parked": rows, "next": next }).to_string())?;

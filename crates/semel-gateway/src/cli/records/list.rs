@@ -76,8 +76,8 @@ impl List {
         };
         let records = desk.records.list(filter).await?;
         let now = desk.records.now().await?;
-        let full = u32::try_from(records.len()).is_ok_and(|count| count == self.limit);
-        let next = records.last().filter(|_| full).map(|record| view::cursor(&record.id));
+        let next = table::last_of_full(&records, self.limit);
+        let next = next.map(|record| view::cursor(&record.id));
         if desk.json {
             let records: Vec<_> = records.iter().map(|r| view::record(r, now)).collect();
             say(&json!({ "records": records, "next": next }).to_string())?;

@@ -21,9 +21,6 @@ use crate::{
     value::{self, Cells, Value},
 };
 
-/// How far waiting events are counted.
-const COUNT_MAX: i64 = 10_000;
-
 #[async_trait]
 impl OutboxInspect for PostgresStore {
     async fn destinations(&self) -> Result<Vec<DestinationState>, StoreError> {
@@ -107,7 +104,7 @@ impl Work for Destinations {
     type Done = Vec<DestinationState>;
 
     async fn run(&self, step: Step<'_>) -> Result<Self::Done, Fault> {
-        let count = [Value::Bigint(Some(COUNT_MAX))];
+        let count = [Value::Bigint(Some(i64::from(DestinationState::WAITING_MAX)))];
         let params: Vec<_> = count.iter().map(Value::param).collect();
         let rows = step.alone(&step.statements().outbox_destinations, &params).await?;
         rows.iter().map(state).collect()

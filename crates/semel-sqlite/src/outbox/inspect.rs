@@ -24,9 +24,6 @@ use crate::{
     verb::Verb,
 };
 
-/// Up to how many waiting events are counted.
-const WAITING_MAX: u32 = 10_000;
-
 #[async_trait]
 impl OutboxInspect for SqliteStore {
     async fn destinations(&self) -> Result<Vec<DestinationState>, StoreError> {
@@ -116,7 +113,7 @@ fn destinations(conn: &Connection, time: &Time) -> Result<Vec<DestinationState>,
     let now = time.now();
     let list = || -> Result<Vec<DestinationState>, Fault> {
         let mut statement = snapshot.prepare_cached(queries::OUTBOX_DESTINATIONS)?;
-        let mut rows = statement.query([WAITING_MAX])?;
+        let mut rows = statement.query([DestinationState::WAITING_MAX])?;
         let mut destinations = Vec::new();
         while let Some(row) = rows.next()? {
             destinations.push(destination(row, now)?);

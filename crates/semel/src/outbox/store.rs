@@ -374,7 +374,7 @@ pub struct DestinationState {
     pub generation: u32,
     /// When the oldest event was appended that is committed and neither confirmed nor parked here.
     pub oldest: Option<Timestamp>,
-    /// How many such events there are; counted up to 10,000.
+    /// How many such events there are; counted up to [`DestinationState::WAITING_MAX`].
     pub waiting: u64,
     /// How many rows are parked.
     pub parked: u64,
@@ -384,6 +384,11 @@ pub struct DestinationState {
     pub oldest_parked: Option<Timestamp>,
     /// The store's time.
     pub now: Timestamp,
+}
+
+impl DestinationState {
+    /// Up to how many waiting events are counted.
+    pub const WAITING_MAX: u32 = 10_000;
 }
 
 /// Which events to list.

@@ -11,9 +11,6 @@ use crate::cli::show::{ago, hex, instant, printable, short};
 /// How much of a payload is shown to people, in characters.
 const PAYLOAD_SHOWN: usize = 2_000;
 
-/// Up to how many waiting events a store counts.
-const COUNTED: u64 = 10_000;
-
 pub(in crate::cli) fn event(placed: &Placed) -> Value {
     let event = &placed.event;
     let headers: Vec<_> = event.headers.iter().map(|(name, value)| json!([name, value])).collect();
@@ -121,7 +118,8 @@ pub(super) fn destination_row(state: &DestinationState) -> [String; 7] {
         Some((owner, _)) => format!("{}, lease over", printable(owner)),
         None => "nobody".into(),
     };
-    let more = if state.waiting >= COUNTED { " or more" } else { "" };
+    let counted = u64::from(DestinationState::WAITING_MAX);
+    let more = if state.waiting >= counted { " or more" } else { "" };
     [
         state.destination.to_string(),
         leader,

@@ -17,9 +17,6 @@ use super::{
 };
 use crate::{clock::Timestamp, error::StoreError, store::Actor};
 
-/// How far waiting events are counted.
-const COUNT_MAX: usize = 10_000;
-
 #[async_trait]
 impl OutboxInspect for MemoryOutbox {
     async fn destinations(&self) -> Result<Vec<DestinationState>, StoreError> {
@@ -122,6 +119,7 @@ impl OutboxInspect for MemoryOutbox {
 impl Inner {
     fn state(&self, of: &Destination, cursor: &Cursor, now: Timestamp) -> DestinationState {
         let waiting = self.rows.values().filter(|row| !cursor.has(row));
+        let most = usize::try_from(DestinationState::WAITING_MAX).unwrap_or(usize::MAX);
         let parked = || self.parked.rows().filter(|row| row.destination == *of);
         DestinationState {
             destination: of.clone(),
@@ -129,7 +127,7 @@ impl Inner {
             epoch: cursor.epoch,
             generation: Cursor::GENERATION,
             oldest: waiting.clone().map(|row| row.placed.at).min(),
-            waiting: count(waiting.take(COUNT_MAX).count()),
+            waiting: count(waiting.take(most).count()),
             parked: count(parked().count()),
             parked_lanes: count(self.parked.lane_count(of)),
             oldest_parked: parked().map(|row| row.parked_at).min(),

@@ -1,15 +1,18 @@
 //! Several messages in one transaction: one statement receives them all.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     fmt,
     ops::Deref,
 };
 
 use bytes::Bytes;
 use semel::{
-    Fingerprint, StoreError, Timestamp,
-    inbox::{By, Delivery, Handled, LogId, MessageId, Recorded, Standing, store::READ_MAX},
+    StoreError,
+    inbox::{
+        Delivery, Handled, MessageId, Recorded,
+        receive::{Incoming, IncomingBatch, Judged, Kept, Span, Verdict},
+    },
     outbox::{Event, EventId},
 };
 use tokio_postgres::{Client, Transaction};
@@ -19,10 +22,10 @@ use super::{
     form::{Form, Met},
     guard::cause,
     known,
-    receive::{forgotten, no_position, offset},
+    receive::{forgotten, offset},
 };
 use crate::{
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     outbox::{Append, Columns},
     row,
     transact::{
@@ -54,64 +57,38 @@ impl<T: Tx> fmt::Debug for ReceiveAll<T> {
     }
 }
 
-/// What is to be done about one message of a batch.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Verdict {
-    /// Nothing: the consumer had it before, or it stands further ahead in this batch.
-    Duplicate(Option<Recorded>),
-    /// Its effect.
-    First,
-    /// Nothing: the consumer had another message under this id.
-    Mismatch(Recorded),
-}
-
-impl Verdict {
-    /// What became of a message that needed nothing.
-    pub(super) fn handled(self) -> Handled {
-        match self {
-            Self::Duplicate(recorded) => Handled::Duplicate(recorded),
-            Self::First => Handled::Duplicate(None),
-            Self::Mismatch(recorded) => Handled::Mismatch(recorded),
-        }
-    }
-}
-
 /// A transaction in which several messages are handled. It is committed only once it is given back.
 #[must_use = "dropping the guard rolls the transaction back"]
 pub struct Batch<T: Tx> {
     tx: T,
     inbox: Inbox,
-    asked: AskedAll,
-    at: Timestamp,
-    verdicts: Vec<Verdict>,
-    answers: BTreeMap<usize, Bytes>,
+    judged: Judged,
     append: Append,
-    events: BTreeMap<usize, Vec<EventId>>,
+    kept: Kept,
 }
 
 impl<T: Tx> Batch<T> {
     /// Says what is to be done about each message, in the order given.
     #[must_use]
     pub fn verdicts(&self) -> &[Verdict] {
-        &self.verdicts
+        &self.judged.verdicts
     }
 
     /// Returns the places of the messages that are new, in the order given.
     pub fn new_ones(&self) -> impl Iterator<Item = usize> + use<T> {
-        let first: Vec<_> = self.verdicts.iter().map(|v| *v == Verdict::First).collect();
-        first.into_iter().enumerate().filter(|(_, first)| *first).map(|(at, _)| at)
+        // Of its own, so that the guard can be used meanwhile.
+        self.judged.new_ones().collect::<Vec<_>>().into_iter()
     }
 
     /// Records what copies of the message at a place are answered with.
     ///
     /// # Errors
     ///
-    /// Refuses a place at which the batch has no message; the guard can be used on.
+    /// Refuses a place at which the batch has no new message, and an answer that breaks its bound or can
+    /// not be recorded; the guard can be used on.
     pub fn answer(&mut self, at: usize, answer: Bytes) -> Result<(), StoreError> {
-        if at >= self.asked.messages.len() {
-            return Err(invalid("the batch has no message at this place"));
-        }
-        self.answers.insert(at, answer);
+        self.judged.new_one(at)?.check_answer(Some(&answer))?;
+        self.kept.answers.insert(at, answer);
         Ok(())
     }
 
@@ -120,15 +97,14 @@ impl<T: Tx> Batch<T> {
     ///
     /// # Errors
     ///
-    /// Refuses an event that breaks a bound, one too many, or one of no message; the guard can be used
-    /// on.
+    /// Refuses a place at which the batch has no new message, an event that breaks a bound, and one too
+    /// many; the guard can be used on.
     pub fn publish(&mut self, at: usize, mut event: Event) -> Result<EventId, StoreError> {
-        let one = self.asked.messages.get(at);
-        let one = one.ok_or_else(|| invalid("the batch has no message at this place"))?;
+        let one = self.judged.new_one(at)?;
         event.cause = event.cause.or_else(|| cause(&one.message));
         let id = event.id;
         self.append.push(event)?;
-        self.events.entry(at).or_default().push(id);
+        self.kept.events.entry(at).or_default().push(id);
         Ok(id)
     }
 
@@ -142,7 +118,7 @@ impl<T: Tx> Batch<T> {
     ///
     /// If the future is dropped, everything is rolled back.
     pub async fn done(self) -> Result<T, StoreError> {
-        let (mut tx, last) = self.finish().parts()?;
+        let (mut tx, last) = self.finish().parts();
         let columns = last.append.columns();
         let made = columns.made();
         for statement in last.statements(&columns, &made) {
@@ -159,7 +135,7 @@ impl<T: Tx> Batch<T> {
 
 impl<T: Tx> fmt::Debug for Batch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("verdicts", &self.verdicts).finish_non_exhaustive()
+        f.debug_struct("Batch").field("verdicts", &self.judged.verdicts).finish_non_exhaustive()
     }
 }
 
@@ -169,32 +145,20 @@ impl<T: Tx> fmt::Debug for Batch<T> {
 pub struct FinishedAll<T: Tx>(Batch<T>);
 
 impl<T: Tx> FinishedAll<T> {
-    pub(super) fn parts(self) -> Result<(T, LastAll), StoreError> {
-        let Batch { tx, inbox, asked, at, verdicts, answers, append, events } = self.0;
-        if answers.values().any(|answer| answer.len() > Recorded::ANSWER_MAX) {
-            return Err(invalid("an answer has more than 1 MiB; keep a pointer to it instead"));
-        }
-        if !answers.is_empty() && inbox.policy.by == By::Positions {
-            return Err(invalid(
-                "a consumer that knows messages by positions records no answers; publish an event",
-            ));
-        }
-        let mut last =
-            LastAll { inbox, asked, at, verdicts, answers, append, events, rows: Rows::default() };
-        last.fill();
-        Ok((tx, last))
+    pub(super) fn parts(self) -> (T, LastAll) {
+        let Batch { tx, inbox, judged, append, kept } = self.0;
+        let (messages, handled) = judged.handled(kept);
+        let rows = Rows::of(&messages, &handled);
+        (tx, LastAll { inbox, append, handled, rows })
     }
 }
 
 /// What is written at the end of a batch.
 pub(super) struct LastAll {
     inbox: Inbox,
-    asked: AskedAll,
-    at: Timestamp,
-    verdicts: Vec<Verdict>,
-    answers: BTreeMap<usize, Bytes>,
     pub(super) append: Append,
-    events: BTreeMap<usize, Vec<EventId>>,
+    /// What became of each message, once this is committed.
+    pub(super) handled: Vec<Handled>,
     rows: Rows,
 }
 
@@ -207,22 +171,25 @@ struct Rows {
     events: Vec<String>,
 }
 
-impl LastAll {
-    fn fill(&mut self) {
-        if self.inbox.policy.by == By::Positions {
-            return;
+impl Rows {
+    fn of(messages: &[Incoming], handled: &[Handled]) -> Self {
+        let mut rows = Self::default();
+        for (one, handled) in messages.iter().zip(handled) {
+            if let Handled::First(recorded) = handled
+                && one.records()
+                && (recorded.answer.is_some() || !recorded.events.is_empty())
+            {
+                rows.sources.push(one.message.source.as_str().to_owned());
+                rows.ids.push(one.message.id().to_owned());
+                rows.bodies.push(recorded.answer.as_ref().map(|answer| answer.to_vec()));
+                rows.events.push(known::array(&recorded.events));
+            }
         }
-        let places: BTreeSet<_> = self.answers.keys().chain(self.events.keys()).collect();
-        for at in places {
-            let message = &self.asked.messages[*at].message;
-            self.rows.sources.push(message.source.as_str().to_owned());
-            self.rows.ids.push(message.id().to_owned());
-            self.rows.bodies.push(self.answers.get(at).map(|answer| answer.to_vec()));
-            let none = Vec::new();
-            self.rows.events.push(known::array(self.events.get(at).unwrap_or(&none)));
-        }
+        rows
     }
+}
 
+impl LastAll {
     pub(super) fn statements<'a>(
         &'a self,
         columns: &'a Columns<'a>,
@@ -245,44 +212,20 @@ impl LastAll {
         }
         last
     }
-
-    /// What became of each message, once this is committed.
-    pub(super) fn handled(mut self) -> Vec<Handled> {
-        let one = |(at, verdict): (usize, Verdict)| match verdict {
-            Verdict::First => Handled::First(Recorded {
-                fingerprint: self.asked.messages[at].fingerprint,
-                standing: Standing::Done,
-                answer: self.answers.remove(&at),
-                events: self.events.remove(&at).unwrap_or_default(),
-                at: self.at,
-            }),
-            other => other.handled(),
-        };
-        std::mem::take(&mut self.verdicts).into_iter().enumerate().map(one).collect()
-    }
 }
 
 /// What a receipt of several messages asks.
 #[derive(Debug)]
 pub(super) struct AskedAll {
-    messages: Vec<One>,
+    came: IncomingBatch,
     consumer: Box<str>,
     remember_us: i64,
     idle_ms: Value<'static>,
-    /// The places of what is asked for, sorted by name, each name once.
+    /// The places of what is asked for by name, sorted, each name once.
     order: Vec<usize>,
     sources: Vec<String>,
     ids: Vec<String>,
     digests: Vec<Option<Vec<u8>>>,
-    /// The log and the range of offsets, if the consumer knows messages by positions.
-    range: Option<(LogId, u64, u64)>,
-}
-
-#[derive(Debug)]
-struct One {
-    message: MessageId,
-    fingerprint: Fingerprint,
-    offset: Option<u64>,
 }
 
 /// What came of messages of which none was new.
@@ -296,7 +239,8 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// As [`Inbox::receive`]; also if there are none, more than [`READ_MAX`], or parked ones.
+    /// As [`Inbox::receive`]; also if there are none, more than
+    /// [`READ_MAX`](semel::inbox::store::READ_MAX), or parked ones.
     ///
     /// # Cancel safety
     ///
@@ -320,23 +264,12 @@ impl Inbox {
 
     /// Prepares what a receipt of several asks.
     pub(super) fn asked_all(&self, deliveries: &[Delivery]) -> Result<AskedAll, StoreError> {
-        if deliveries.is_empty() || deliveries.len() > READ_MAX {
-            return Err(invalid("a batch has no message, or more than 10,000"));
-        }
-        if deliveries.iter().any(|delivery| delivery.parked) {
-            return Err(invalid("a parked message is run again by itself"));
-        }
-        let one = |delivery: &Delivery| One {
-            message: delivery.message.clone(),
-            fingerprint: (self.fingerprint)(delivery),
-            offset: delivery.position.as_ref().map(|position| position.offset),
+        let came = IncomingBatch::new(deliveries, self.policy.by, self.fingerprint)?;
+        let messages = &came.messages;
+        let mut order: Vec<_> = match came.span {
+            None => (0..messages.len()).collect(),
+            Some(_) => Vec::new(),
         };
-        let messages: Vec<_> = deliveries.iter().map(one).collect();
-        let range = match self.policy.by {
-            By::Ids => None,
-            By::Positions => Some(range(deliveries)?),
-        };
-        let mut order: Vec<_> = (0..messages.len()).collect();
         // Stable, so that of equal names the first stays.
         order.sort_by(|a, b| messages[*a].message.cmp(&messages[*b].message));
         order.dedup_by(|a, b| messages[*a].message == messages[*b].message);
@@ -352,29 +285,15 @@ impl Inbox {
                 .map(|at| Some(known::digest(&named(at).fingerprint).to_vec()))
                 .collect(),
             order,
-            messages,
-            range,
+            came,
         })
-    }
-}
-
-/// The log of a batch, its first offset and its last.
-fn range(deliveries: &[Delivery]) -> Result<(LogId, u64, u64), StoreError> {
-    let positions: Option<Vec<_>> = deliveries.iter().map(|d| d.position.as_ref()).collect();
-    let positions = positions.ok_or_else(no_position)?;
-    let ordered = positions
-        .windows(2)
-        .all(|pair| pair[0].log == pair[1].log && pair[0].offset < pair[1].offset);
-    match (positions.first(), positions.last()) {
-        (Some(first), Some(last)) if ordered => Ok((first.log.clone(), first.offset, last.offset)),
-        _ => Err(invalid("a batch that is known by positions is of one log, in its order")),
     }
 }
 
 impl First for AskedAll {
     fn text<'t>(&self, transact: &'t Transact, _: Option<&'t Prepared>) -> Text<'t> {
         let (statements, keep) = (&transact.inner.statements, transact.inner.keep);
-        let text = match self.range {
+        let text = match self.came.span {
             None => &statements.inbox_receive_all,
             Some(_) => &statements.inbox_move,
         };
@@ -382,7 +301,7 @@ impl First for AskedAll {
     }
 
     fn values(&self) -> Vec<Value<'_>> {
-        match &self.range {
+        match &self.came.span {
             None => vec![
                 Value::Text(Some(&self.consumer)),
                 Value::Names(&self.sources),
@@ -391,45 +310,21 @@ impl First for AskedAll {
                 Value::Bigint(Some(self.remember_us)),
                 self.idle_ms,
             ],
-            Some((_, first, _)) => self.moves(*first),
+            Some(span) => self.moves(span, span.first),
         }
     }
 }
 
 impl AskedAll {
     /// The parameters of a move from an offset behind the batch.
-    fn moves(&self, from: u64) -> Vec<Value<'_>> {
-        let Some((log, _, last)) = &self.range else { return Vec::new() };
+    fn moves<'a>(&'a self, span: &'a Span, from: u64) -> Vec<Value<'a>> {
         vec![
             Value::Text(Some(&self.consumer)),
-            Value::Text(Some(log.as_str())),
+            Value::Text(Some(span.log.as_str())),
             Value::Bigint(Some(offset(from))),
-            Value::Bigint(Some(offset(*last).saturating_add(1))),
+            Value::Bigint(Some(offset(span.end))),
             self.idle_ms,
         ]
-    }
-
-    /// Judges each message by what is remembered of those that are not new.
-    fn verdicts(&self, old: &HashMap<MessageId, Recorded>, at: Timestamp) -> Vec<Verdict> {
-        let mut seen: HashMap<&MessageId, &Fingerprint> = HashMap::new();
-        let mut verdicts = Vec::with_capacity(self.messages.len());
-        for one in &self.messages {
-            verdicts.push(match seen.get(&one.message) {
-                None => {
-                    seen.insert(&one.message, &one.fingerprint);
-                    judge(one, old)
-                }
-                Some(first) if **first == one.fingerprint => Verdict::Duplicate(None),
-                Some(first) => Verdict::Mismatch(Recorded {
-                    fingerprint: **first,
-                    standing: Standing::Done,
-                    answer: None,
-                    events: Vec::new(),
-                    at,
-                }),
-            });
-        }
-        verdicts
     }
 
     /// Reads what is remembered of the messages that are not new; `None` if one was forgotten since.
@@ -441,13 +336,13 @@ impl AskedAll {
     ) -> Result<Option<HashMap<MessageId, Recorded>>, Fault> {
         let new: HashSet<_> = new.split('\n').filter_map(|line| line.split_once('\t')).collect();
         let is_old = |at: &&usize| {
-            let message = &self.messages[**at].message;
+            let message = &self.came.messages[**at].message;
             !new.contains(&(message.source.as_str(), message.id()))
         };
         let old: Vec<_> = self.order.iter().filter(is_old).collect();
-        let of = |at: &&usize| self.messages[**at].message.source.as_str().to_owned();
+        let of = |at: &&usize| self.came.messages[**at].message.source.as_str().to_owned();
         let (sources, ids): (Vec<_>, Vec<_>) =
-            old.iter().map(|at| (of(at), self.messages[**at].message.id().to_owned())).unzip();
+            old.iter().map(|at| (of(at), self.came.messages[**at].message.id().to_owned())).unzip();
         let values =
             [Value::Text(Some(&self.consumer)), Value::Names(&sources), Value::Names(&ids)];
         let text = (*inbox.transact.inner.statements.inbox_recorded_all).into();
@@ -464,38 +359,27 @@ impl AskedAll {
     /// that is new, and when; `None` if another owner has handled all of it.
     async fn moved<T: Tx>(
         &self,
+        span: &Span,
         inbox: &Inbox,
         tx: &mut T,
         answer: Option<T::Row>,
     ) -> Result<Option<(u64, T::Row)>, Fault> {
-        let Some((log, first, last)) = &self.range else { return Ok(None) };
         if let Some(answer) = answer {
-            return Ok(Some((*first, answer)));
+            return Ok(Some((span.first, answer)));
         }
         let statements = &inbox.transact.inner.statements;
-        let logs = [log.as_str().to_owned()];
+        let logs = [span.log.as_str().to_owned()];
         let values = [Value::Text(Some(&self.consumer)), Value::Names(&logs)];
         let row = tx.ask((*statements.inbox_position).into(), &values).await?;
         let next = match &row {
             Some(row) => row::count(row, 1)?.unwrap_or_default(),
             None => return Err(damaged("a position went backwards; restore a backup").into()),
         };
-        if next > *last {
+        if next >= span.end {
             return Ok(None);
         }
-        let moved = tx.ask((*statements.inbox_move).into(), &self.moves(next)).await?;
+        let moved = tx.ask((*statements.inbox_move).into(), &self.moves(span, next)).await?;
         Ok(moved.map(|row| (next, row)))
-    }
-}
-
-/// Judges a message by what is remembered of those that are not new.
-fn judge(one: &One, old: &HashMap<MessageId, Recorded>) -> Verdict {
-    match old.get(&one.message) {
-        None => Verdict::First,
-        Some(recorded) if known::differs(recorded, &one.fingerprint) => {
-            Verdict::Mismatch(recorded.clone())
-        }
-        Some(recorded) => Verdict::Duplicate(Some(recorded.clone())),
     }
 }
 
@@ -510,45 +394,34 @@ impl<T: Tx> Form<T> for AskedAll {
         answer: Result<Option<T::Row>, Fault>,
     ) -> Result<Met<T, Batch<T>, Told>, Fault> {
         let answer = answer?;
-        let (verdicts, at, is_volatile) = if self.range.is_some() {
-            match self.moved(inbox, &mut tx, answer).await? {
-                None => (vec![Verdict::Duplicate(None); self.messages.len()], None, None),
-                Some((from, row)) => {
-                    let is_new = |one: &One| one.offset >= Some(from);
-                    let verdict = |one| match is_new(one) {
-                        true => Verdict::First,
-                        false => Verdict::Duplicate(None),
-                    };
-                    let verdicts = self.messages.iter().map(verdict).collect();
-                    (verdicts, Some(row::instant(&row, 0)?), row.truth(1)?)
-                }
+        let (verdicts, row) = match &self.came.span {
+            None => {
+                let row = answer.ok_or_else(|| damaged("the schema did not answer a receipt"))?;
+                let old = match row.text(2)? {
+                    None => HashMap::new(),
+                    Some(new) => match self.old(inbox, &mut tx, new).await? {
+                        None => return Ok(Met::Retry(forgotten())),
+                        Some(old) => old,
+                    },
+                };
+                let judge = |one: &Incoming| match old.get(&one.message) {
+                    None => Ok::<_, Fault>(Verdict::First),
+                    Some(recorded) => Ok(one.known(recorded.clone())),
+                };
+                (self.came.by_names(row::instant(&row, 0)?, judge)?, row)
             }
-        } else {
-            let row = answer.ok_or_else(|| damaged("the schema did not answer a receipt"))?;
-            let at = row::instant(&row, 0)?;
-            let old = match row.text(2)? {
-                None => HashMap::new(),
-                Some(new) => match self.old(inbox, &mut tx, new).await? {
-                    None => return Ok(Met::Retry(forgotten())),
-                    Some(old) => old,
-                },
-            };
-            (self.verdicts(&old, at), Some(at), row.truth(1)?)
+            Some(span) => match self.moved(span, inbox, &mut tx, answer).await? {
+                None => return Ok(Met::Told(tx, Told(self.came.by_positions(span.end)))),
+                Some((next, row)) => (self.came.by_positions(next), row),
+            },
         };
-        let Some(at) = at.filter(|_| verdicts.contains(&Verdict::First)) else {
+        if !verdicts.contains(&Verdict::First) {
             return Ok(Met::Told(tx, Told(verdicts)));
-        };
-        inbox.durably(&mut tx, is_volatile).await?;
-        Ok(Met::Run(Batch {
-            tx,
-            inbox: inbox.clone(),
-            asked: self,
-            at,
-            verdicts,
-            answers: BTreeMap::new(),
-            append: Append::default(),
-            events: BTreeMap::new(),
-        }))
+        }
+        inbox.durably(&mut tx, row.truth(1)?).await?;
+        let judged = Judged { messages: self.came.messages, verdicts, at: row::instant(&row, 0)? };
+        let (inbox, append, kept) = (inbox.clone(), Append::default(), Kept::default());
+        Ok(Met::Run(Batch { tx, inbox, judged, append, kept }))
     }
 }
 

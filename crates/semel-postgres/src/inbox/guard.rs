@@ -5,14 +5,14 @@ use std::{fmt, ops::Deref};
 use bytes::Bytes;
 use semel::{
     StoreError, Timestamp,
-    inbox::{MessageId, Recorded, Standing},
+    inbox::{MessageId, Recorded},
     outbox::{Cause, Event, EventId},
 };
 use tokio_postgres::{Client, Error, Transaction};
 
 use super::{Inbox, known, receive::Asked};
 use crate::{
-    error::{Fault, invalid},
+    error::Fault,
     outbox::{Append, Columns},
     transact::{
         Lent, Started, Tx,
@@ -41,7 +41,7 @@ impl<T: Tx> Handling<T> {
     /// Returns the name of the message.
     #[must_use]
     pub const fn message(&self) -> &MessageId {
-        &self.asked.message
+        &self.asked.one.message
     }
 
     /// Has an event leave if and only if this transaction commits: it is appended at its end, in the order
@@ -102,21 +102,8 @@ impl<T: Tx, V> Finished<T, V> {
     pub(super) fn ending(self) -> Result<Ending<T, V>, StoreError> {
         let Self { guard, answer, value } = self;
         let Handling { tx, inbox, asked, at, append, events } = guard;
-        if answer.as_ref().is_some_and(|answer| answer.len() > Recorded::ANSWER_MAX) {
-            return Err(invalid("an answer has more than 1 MiB; keep a pointer to it instead"));
-        }
-        if answer.is_some() && !asked.records() {
-            return Err(invalid(
-                "a consumer that knows messages by positions records no answers; publish an event",
-            ));
-        }
-        let recorded = Recorded {
-            fingerprint: asked.fingerprint,
-            standing: Standing::Done,
-            answer,
-            events,
-            at,
-        };
+        asked.one.check_answer(answer.as_ref())?;
+        let recorded = asked.one.done(answer, events, at);
         let events = known::array(&recorded.events);
         Ok(Ending { tx, last: Last { inbox, asked, recorded, events, append }, value })
     }
@@ -161,7 +148,7 @@ impl Last {
         if !append.is_empty() {
             last.push(inbox.appends(columns, made));
         }
-        if asked.records() && (recorded.answer.is_some() || !recorded.events.is_empty()) {
+        if asked.one.records() && (recorded.answer.is_some() || !recorded.events.is_empty()) {
             let mut values = asked.name().to_vec();
             values.push(Value::Bytes(recorded.answer.as_deref()));
             values.push(Value::Text(Some(&**events).filter(|_| !recorded.events.is_empty())));

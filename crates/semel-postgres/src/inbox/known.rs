@@ -59,12 +59,6 @@ fn events(array: &str) -> Result<Vec<EventId>, StoreError> {
     ids.map(|id| id.parse().map_err(bad)).collect()
 }
 
-/// Whether what came is another message than what is remembered. Digests of different plans say nothing
-/// about each other.
-pub(super) fn differs(recorded: &Recorded, came: &Fingerprint) -> bool {
-    recorded.fingerprint.plan() == came.plan() && recorded.fingerprint != *came
-}
-
 /// Reads the name of a consumer.
 pub(super) fn consumer(row: &impl Cells, at: usize) -> Result<Consumer, Fault> {
     Ok(Consumer::new(row.text(at)?.unwrap_or_default()).map_err(bad_name)?)

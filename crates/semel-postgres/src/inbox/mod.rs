@@ -14,14 +14,16 @@ use std::sync::Arc;
 
 use semel::{
     Fingerprint, StoreError,
-    inbox::{By, Delivery, InboxPolicy},
+    inbox::{Delivery, InboxPolicy},
 };
 
+#[doc(inline)]
+pub use semel::inbox::receive::{Ran, Verdict};
+
 pub use self::{
-    batch::{Batch, FinishedAll, ReceiveAll, Verdict},
+    batch::{Batch, FinishedAll, ReceiveAll},
     guard::{Finished, Handling},
     receive::Receive,
-    run::Ran,
 };
 pub use crate::transact::RunError;
 use crate::{PostgresStore, error::invalid, row, transact::Transact, value::Value};
@@ -94,10 +96,5 @@ impl Inbox {
 
     fn remember_us(&self) -> i64 {
         row::span(self.policy.remember_for)
-    }
-
-    /// Whether a delivery is known by its position.
-    fn by_position(&self, delivery: &Delivery) -> bool {
-        self.policy.by == By::Positions && !delivery.parked
     }
 }

@@ -3,8 +3,11 @@
 use std::fmt;
 
 use semel::{
-    Fingerprint, StoreError, StoreErrorKind,
-    inbox::{Delivery, MessageId, Position, Recorded},
+    StoreError, StoreErrorKind,
+    inbox::{
+        Delivery, Recorded,
+        receive::{How, Incoming},
+    },
 };
 
 use super::{
@@ -13,7 +16,7 @@ use super::{
     known,
 };
 use crate::{
-    error::{Fault, invalid},
+    error::Fault,
     row,
     transact::{
         Prepared, Transact, Tx,
@@ -59,24 +62,11 @@ pub(super) enum Told {
 /// What one receipt asks.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) message: MessageId,
-    pub(super) fingerprint: Fingerprint,
+    pub(super) one: Incoming,
     digest: [u8; 40],
     consumer: Box<str>,
     remember_us: i64,
     idle_ms: Value<'static>,
-    how: How,
-}
-
-/// By what a message is known.
-#[derive(Debug)]
-pub(super) enum How {
-    /// Its id.
-    New,
-    /// Its id; it was parked, and is taken back.
-    Parked,
-    /// Its position.
-    At(Position),
 }
 
 impl Inbox {
@@ -112,26 +102,14 @@ impl Inbox {
     /// Prepares what a receipt asks.
     pub(super) fn asked(&self, delivery: &Delivery) -> Result<Asked, StoreError> {
         let fingerprint = (self.fingerprint)(delivery);
-        let how = match (&delivery.position, self.by_position(delivery)) {
-            (Some(position), true) => How::At(position.clone()),
-            (None, true) => return Err(no_position()),
-            (_, false) if delivery.parked => How::Parked,
-            (_, false) => How::New,
-        };
         Ok(Asked {
-            message: delivery.message.clone(),
-            fingerprint,
+            one: Incoming::new(delivery, self.policy.by, fingerprint)?,
             digest: known::digest(&fingerprint),
             consumer: self.consumer().into(),
             remember_us: self.remember_us(),
             idle_ms: self.idle_ms(),
-            how,
         })
     }
-}
-
-pub(super) fn no_position() -> StoreError {
-    invalid("the message has no position, and its consumer knows messages by positions")
 }
 
 /// An offset as it is stored.
@@ -144,21 +122,16 @@ impl Asked {
     pub(super) fn name(&self) -> [Value<'_>; 3] {
         [
             Value::Text(Some(&self.consumer)),
-            Value::Text(Some(self.message.source.as_str())),
-            Value::Text(Some(self.message.id())),
+            Value::Text(Some(self.one.message.source.as_str())),
+            Value::Text(Some(self.one.message.id())),
         ]
-    }
-
-    /// Whether something can be recorded of the message.
-    pub(super) const fn records(&self) -> bool {
-        !matches!(self.how, How::At(_))
     }
 }
 
 impl First for Asked {
     fn text<'t>(&self, transact: &'t Transact, prepared: Option<&'t Prepared>) -> Text<'t> {
         let (statements, keep) = (&transact.inner.statements, transact.inner.keep);
-        let (text, prepared) = match self.how {
+        let (text, prepared) = match &self.one.how {
             How::New => (&statements.inbox_receive, prepared.map(|prepared| &prepared.receive)),
             How::Parked => (&statements.inbox_receive_parked, None),
             How::At(_) => (&statements.inbox_move, None),
@@ -168,7 +141,7 @@ impl First for Asked {
 
     fn values(&self) -> Vec<Value<'_>> {
         let mut values = self.name().to_vec();
-        match &self.how {
+        match &self.one.how {
             How::New => {
                 let remember = Value::Bigint(Some(self.remember_us));
                 values.extend([Value::Bytes(Some(&self.digest)), remember]);
@@ -204,7 +177,7 @@ impl<T: Tx> Form<T> for Asked {
             inbox.durably(&mut tx, answer.truth(1)?).await?;
             return Ok(Met::Run(Handling::new(tx, inbox.clone(), self, at)));
         }
-        if !self.records() {
+        if !self.one.records() {
             return Ok(Met::Told(tx, Told::Duplicate(None)));
         }
         // A new statement: it sees what the transaction that was waited for has committed.
@@ -213,7 +186,7 @@ impl<T: Tx> Form<T> for Asked {
             return Ok(Met::Retry(forgotten()));
         };
         let recorded = known::recorded(&seen, 0)?;
-        let told = match known::differs(&recorded, &self.fingerprint) {
+        let told = match recorded.is_of_another(&self.one.fingerprint) {
             true => Told::Mismatch(recorded),
             false => Told::Duplicate(Some(recorded)),
         };

@@ -4,11 +4,14 @@ use std::{error::Error as StdError, future::Future};
 
 use semel::{
     StoreError, StoreErrorKind,
-    inbox::{Delivery, Failed, Handled, Recorded},
+    inbox::{
+        Delivery, Failed, Handled, Recorded,
+        receive::{Ran, Verdict},
+    },
 };
 
 use super::{
-    Batch, Finished, FinishedAll, Handling, Inbox, Verdict,
+    Batch, Finished, FinishedAll, Handling, Inbox,
     batch::Told as ToldAll,
     form::{Form, Met},
     guard::Ending,
@@ -22,28 +25,6 @@ use crate::{
         started::Home,
     },
 };
-
-/// How a run in a transaction of its own ended.
-#[derive(Debug)]
-#[must_use]
-pub enum Ran<V> {
-    /// The consumer had the message before; what its run recorded, unless it is known by its position.
-    Duplicate(Option<Recorded>),
-    /// The effect is committed now, with what was recorded.
-    First(V, Recorded),
-    /// The consumer had another message under this id. Nothing ran.
-    Mismatch(Recorded),
-}
-
-impl<V> From<Ran<V>> for Handled {
-    fn from(ran: Ran<V>) -> Self {
-        match ran {
-            Ran::Duplicate(recorded) => Self::Duplicate(recorded),
-            Ran::First(_, recorded) => Self::First(recorded),
-            Ran::Mismatch(recorded) => Self::Mismatch(recorded),
-        }
-    }
-}
 
 /// What the database could not do is no fault of the message, unless it refused a value.
 impl<E: StdError + Send + Sync + 'static> From<RunError<E>> for Failed {
@@ -151,12 +132,12 @@ impl Inbox {
                 }
                 Ok(Met::Run(batch)) => match work(batch).await {
                     Ok(finished) => {
-                        let (tx, last) = finished.parts()?;
+                        let (tx, last) = finished.parts();
                         let columns = last.append.columns();
                         let made = columns.made();
                         let ended = P::end(tx, &last.statements(&columns, &made)).await;
                         match judge(ended)? {
-                            Ended::Committed => return Ok(last.handled()),
+                            Ended::Committed => return Ok(last.handled),
                             Ended::Again(error) => error.into(),
                             Ended::Lost(error) => {
                                 let again = RunError::Store(error);

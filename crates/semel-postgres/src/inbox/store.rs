@@ -8,6 +8,7 @@ use semel::{
     inbox::{
         Attempts, Consumer, InboxStore, LogId, MessageId, Mismatch, Park, ParkAnswer,
         ParkedMessage, Position, Uncount,
+        receive::no_position,
         store::{ParkedState, READ_MAX},
     },
 };
@@ -65,7 +66,7 @@ impl InboxStore for PostgresStore {
             return Err(invalid("the reason why a message is parked is too long"));
         }
         if park.moves && park.delivery.position.is_none() {
-            return Err(super::receive::no_position());
+            return Err(no_position());
         }
         self.soon(Parking(Box::new(park))).await
     }

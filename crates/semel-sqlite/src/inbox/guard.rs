@@ -6,11 +6,11 @@ use bytes::Bytes;
 use rusqlite::{Connection, DropBehavior, Transaction};
 use semel::{
     StoreError, Timestamp,
-    inbox::{MessageId, Recorded, Standing},
+    inbox::{MessageId, Recorded, receive::Incoming},
     outbox::{Cause, Event, EventId},
 };
 
-use super::{Inbox, known, receive::Asked};
+use super::{Inbox, known};
 use crate::{
     error::{Fault, invalid},
     outbox::{refused, within_bounds},
@@ -26,7 +26,7 @@ pub struct Handling<'c> {
     tx: Transaction<'c>,
     behavior: DropBehavior,
     inbox: Inbox,
-    asked: Asked,
+    one: Incoming,
     at: Timestamp,
     events: RefCell<Vec<Event>>,
 }
@@ -36,16 +36,16 @@ impl<'c> Handling<'c> {
         tx: Transaction<'c>,
         behavior: DropBehavior,
         inbox: Inbox,
-        asked: Asked,
+        one: Incoming,
         at: Timestamp,
     ) -> Self {
-        Self { tx, behavior, inbox, asked, at, events: RefCell::default() }
+        Self { tx, behavior, inbox, one, at, events: RefCell::default() }
     }
 
     /// Returns the name of the message.
     #[must_use]
     pub const fn message(&self) -> &MessageId {
-        &self.asked.message
+        &self.one.message
     }
 
     /// Has an event leave if and only if this transaction commits: it is appended at its end, in the order
@@ -76,42 +76,23 @@ impl<'c> Handling<'c> {
         self,
         answer: Option<Bytes>,
     ) -> Result<(Transaction<'c>, Recorded), StoreError> {
-        let Self { tx, behavior, inbox, asked, at, events } = self;
+        let Self { tx, behavior, inbox, one, at, events } = self;
         let events = events.into_inner();
         within_bounds(&events)?;
-        admit(answer.as_ref(), asked.records())?;
+        one.check_answer(answer.as_ref())?;
         if tx.is_autocommit() {
             return Err(ended());
         }
-        let recorded = Recorded {
-            fingerprint: asked.fingerprint,
-            standing: Standing::Done,
-            answer,
-            events: events.iter().map(|event| event.id).collect(),
-            at,
-        };
+        let recorded = one.done(answer, events.iter().map(|event| event.id).collect(), at);
         inbox.step(&tx, |step| {
-            if asked.records() {
-                step.record(inbox.policy.consumer.as_str(), &asked.message, &recorded)?;
+            if one.records() {
+                step.record(inbox.policy.consumer.as_str(), &one.message, &recorded)?;
             }
             step.append(&events)
         })?;
         inbox.transact.appended(&events);
         Ok((as_before(tx, behavior), recorded))
     }
-}
-
-/// Checks an answer of which something is, or is not, recorded.
-pub(super) fn admit(answer: Option<&Bytes>, records: bool) -> Result<(), StoreError> {
-    if answer.is_some_and(|answer| answer.len() > Recorded::ANSWER_MAX) {
-        return Err(invalid("an answer has more than 1 MiB; keep a pointer to it instead"));
-    }
-    if answer.is_some() && !records {
-        return Err(invalid(
-            "a consumer that knows messages by positions records no answers; publish an event",
-        ));
-    }
-    Ok(())
 }
 
 /// Checks an event, and names the message as its cause unless it has one.

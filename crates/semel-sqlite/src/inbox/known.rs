@@ -71,12 +71,6 @@ fn read(array: &str) -> Result<Vec<EventId>, StoreError> {
     ids.map(|id| id.trim_matches('"').parse().map_err(bad)).collect()
 }
 
-/// Whether what came is another message than what is remembered. Digests of different plans say nothing
-/// about each other.
-pub(super) fn differs(recorded: &Recorded, came: &Fingerprint) -> bool {
-    recorded.fingerprint.plan() == came.plan() && recorded.fingerprint != *came
-}
-
 /// Reads the name of a consumer.
 pub(super) fn consumer(row: &Row<'_>, at: usize) -> Result<Consumer, Fault> {
     let name = row.get_ref(at)?.as_str().unwrap_or_default();

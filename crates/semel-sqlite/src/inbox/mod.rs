@@ -66,14 +66,16 @@ use std::sync::Arc;
 
 use semel::{
     Fingerprint, StoreError,
-    inbox::{By, Delivery, InboxPolicy},
+    inbox::{Delivery, InboxPolicy},
 };
 
+#[doc(inline)]
+pub use semel::inbox::receive::{Ran, Verdict};
+
 pub use self::{
-    batch::{Batch, ReceiveAll, Verdict},
+    batch::{Batch, ReceiveAll},
     guard::Handling,
     receive::Receive,
-    run::Ran,
 };
 pub use crate::transact::RunError;
 use crate::{SqliteStore, error::invalid, transact::Transact};
@@ -120,10 +122,5 @@ impl Inbox {
     #[must_use]
     pub fn policy(&self) -> &InboxPolicy {
         &self.policy
-    }
-
-    /// Whether a delivery is known by its position.
-    fn by_position(&self, delivery: &Delivery) -> bool {
-        self.policy.by == By::Positions && !delivery.parked
     }
 }

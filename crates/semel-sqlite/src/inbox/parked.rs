@@ -34,19 +34,19 @@ impl Verb for Parking {
     fn run(&self, step: &mut Step<'_>) -> Result<ParkAnswer, Fault> {
         let Park { consumer, delivery, fingerprint, moves, .. } = &self.0;
         let name = (consumer.as_str(), delivery.message.source.as_str(), delivery.message.id());
-        let now = row::micros(step.now());
+        let now = step.now();
         if let Some(recorded) = known::of(step.conn(), name.0, &delivery.message)?
             && recorded.standing != semel::inbox::Standing::Parked
         {
             return Ok(ParkAnswer::Ended);
         }
         if let Some(Position { log, offset }) = delivery.position.as_ref().filter(|_| *moves)
-            && !step.moves(name.0, log, *offset, offset.saturating_add(1))?
+            && !step.moves(name.0, log, (*offset, offset.saturating_add(1)), now)?
         {
             return Ok(ParkAnswer::Ended);
         }
         step.wrote();
-        let conn = step.conn();
+        let (conn, now) = (step.conn(), row::micros(now));
         conn.prepare_cached(queries::INBOX_REMEMBER)?.execute((
             name.0,
             name.1,

@@ -4,15 +4,19 @@ use std::time::Duration;
 
 use rusqlite::Transaction;
 use semel::{
-    Fingerprint, StoreError, Timestamp,
-    inbox::{Delivery, LogId, MessageId, Position, Recorded},
+    StoreError, Timestamp,
+    inbox::{
+        Delivery, LogId, MessageId, Recorded,
+        receive::{How, Incoming, Verdict},
+    },
 };
 
 use super::{Handling, Inbox, known};
 use crate::{
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     queries, row,
     step::Step,
+    transact::as_before,
 };
 
 /// What a receipt inside a transaction meets.
@@ -29,33 +33,6 @@ pub enum Receive<'c> {
     Mismatch(Transaction<'c>, Recorded),
 }
 
-/// By what a message is known.
-#[derive(Clone, Debug)]
-pub(super) enum How {
-    /// Its position.
-    At(Position),
-    /// Its id.
-    New,
-    /// Its id; it was parked, and is taken back.
-    Parked,
-}
-
-/// What one receipt asks.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) message: MessageId,
-    pub(super) fingerprint: Fingerprint,
-    how: How,
-}
-
-/// What a receipt met.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum Met {
-    Duplicate(Option<Recorded>),
-    First(Timestamp),
-    Mismatch(Recorded),
-}
-
 impl Inbox {
     /// Receives a message inside `tx`. If another transaction writes to the file, it waits until that one
     /// ends, as long as its connection waits.
@@ -69,14 +46,17 @@ impl Inbox {
         tx: Transaction<'c>,
         delivery: &Delivery,
     ) -> Result<Receive<'c>, StoreError> {
-        let asked = self.asked(delivery)?;
+        let fingerprint = (self.fingerprint)(delivery);
+        let one = Incoming::new(delivery, self.policy.by, fingerprint)?;
         let (tx, behavior) = self.transact.take(tx)?;
-        let met = self.step(&tx, |step| self.met(step, &asked))?;
-        let before = |tx| crate::transact::as_before(tx, behavior);
-        Ok(match met {
-            Met::Duplicate(recorded) => Receive::Duplicate(before(tx), recorded),
-            Met::First(at) => Receive::First(Handling::new(tx, behavior, self.clone(), asked, at)),
-            Met::Mismatch(recorded) => Receive::Mismatch(before(tx), recorded),
+        let (verdict, at) = self.step(&tx, |step| {
+            let now = step.now();
+            Ok((self.judge(step, &one, now)?, now))
+        })?;
+        Ok(match verdict {
+            Verdict::Duplicate(recorded) => Receive::Duplicate(as_before(tx, behavior), recorded),
+            Verdict::First => Receive::First(Handling::new(tx, behavior, self.clone(), one, at)),
+            Verdict::Mismatch(recorded) => Receive::Mismatch(as_before(tx, behavior), recorded),
         })
     }
 
@@ -92,55 +72,34 @@ impl Inbox {
         Ok(answer)
     }
 
-    pub(super) fn asked(&self, delivery: &Delivery) -> Result<Asked, StoreError> {
-        let how = match (&delivery.position, self.by_position(delivery)) {
-            (Some(position), true) => How::At(position.clone()),
-            (None, true) => return Err(no_position()),
-            (_, false) if delivery.parked => How::Parked,
-            (_, false) => How::New,
-        };
-        let fingerprint = (self.fingerprint)(delivery);
-        Ok(Asked { message: delivery.message.clone(), fingerprint, how })
-    }
-
     /// Remembers a message unless it is remembered already.
-    pub(super) fn met(&self, step: &mut Step<'_>, asked: &Asked) -> Result<Met, Fault> {
+    pub(super) fn judge(
+        &self,
+        step: &mut Step<'_>,
+        one: &Incoming,
+        now: Timestamp,
+    ) -> Result<Verdict, Fault> {
         let consumer = self.policy.consumer.as_str();
-        let now = step.now();
-        let is_first = match &asked.how {
+        let is_first = match &one.how {
             How::At(position) => {
                 let to = position.offset.saturating_add(1);
-                step.moves(consumer, &position.log, position.offset, to)?
+                step.moves(consumer, &position.log, (position.offset, to), now)?
             }
-            How::New => step.receive(consumer, asked, self.policy.remember_for)?,
-            How::Parked => step.take_back(consumer, &asked.message)?,
+            How::New => step.receive(consumer, one, now, self.policy.remember_for)?,
+            How::Parked => step.take_back(consumer, &one.message, now)?,
         };
         if is_first {
-            return Ok(Met::First(now));
+            return Ok(Verdict::First);
         }
-        if !asked.records() {
-            return Ok(Met::Duplicate(None));
+        if !one.records() {
+            return Ok(Verdict::Duplicate(None));
         }
-        let recorded = known::of(step.conn(), consumer, &asked.message)?;
+        let recorded = known::of(step.conn(), consumer, &one.message)?;
         let recorded = recorded.ok_or_else(|| {
             damaged("a parked message is not remembered; see whether its row was deleted")
         })?;
-        Ok(match known::differs(&recorded, &asked.fingerprint) {
-            true => Met::Mismatch(recorded),
-            false => Met::Duplicate(Some(recorded)),
-        })
+        Ok(one.known(recorded))
     }
-}
-
-impl Asked {
-    /// Whether something can be recorded of the message.
-    pub(super) const fn records(&self) -> bool {
-        !matches!(self.how, How::At(_))
-    }
-}
-
-pub(super) fn no_position() -> StoreError {
-    invalid("the message has no position, and its consumer knows messages by positions")
 }
 
 /// An offset as it is stored.
@@ -152,25 +111,30 @@ impl Step<'_> {
     fn receive(
         &mut self,
         consumer: &str,
-        asked: &Asked,
+        one: &Incoming,
+        now: Timestamp,
         remember_for: Duration,
     ) -> Result<bool, Fault> {
-        let now = self.now();
         self.wrote();
         let mut statement = self.conn().prepare_cached(queries::INBOX_RECEIVE)?;
         let received = statement.execute((
             consumer,
-            asked.message.source.as_str(),
-            asked.message.id(),
-            known::digest(&asked.fingerprint),
+            one.message.source.as_str(),
+            one.message.id(),
+            known::digest(&one.fingerprint),
             row::micros(now),
             row::micros(now.after(remember_for)),
         ))?;
         Ok(received == 1)
     }
 
-    fn take_back(&mut self, consumer: &str, message: &MessageId) -> Result<bool, Fault> {
-        let now = row::micros(self.now());
+    fn take_back(
+        &mut self,
+        consumer: &str,
+        message: &MessageId,
+        now: Timestamp,
+    ) -> Result<bool, Fault> {
+        let now = row::micros(now);
         self.wrote();
         let mut statement = self.conn().prepare_cached(queries::INBOX_RECEIVE_PARKED)?;
         Ok(statement.execute((consumer, message.source.as_str(), message.id(), now))? == 1)
@@ -181,13 +145,12 @@ impl Step<'_> {
         &mut self,
         consumer: &str,
         log: &LogId,
-        from: u64,
-        to: u64,
+        (from, to): (u64, u64),
+        now: Timestamp,
     ) -> Result<bool, Fault> {
-        let now = row::micros(self.now());
         self.wrote();
         let mut statement = self.conn().prepare_cached(queries::INBOX_MOVE)?;
-        let moved = (consumer, log.as_str(), number(from), number(to), now);
+        let moved = (consumer, log.as_str(), number(from), number(to), row::micros(now));
         Ok(statement.execute(moved)? == 1)
     }
 }

@@ -6,36 +6,17 @@ use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use semel::{
     StoreError, StoreErrorKind,
-    inbox::{Delivery, Failed, Handled, Recorded},
+    inbox::{
+        Delivery, Failed, Handled,
+        receive::{Ran, Verdict},
+    },
 };
 
-use super::{Batch, Handling, Inbox, Receive, ReceiveAll, RunError, Verdict};
+use super::{Batch, Handling, Inbox, Receive, ReceiveAll, RunError};
 use crate::{
     error::{commit, driver, is_busy},
     transact::ATTEMPTS_MAX,
 };
-
-/// How a run in a transaction of its own ended.
-#[derive(Debug)]
-#[must_use]
-pub enum Ran<T> {
-    /// The consumer had the message before; what its run recorded, unless it is known by its position.
-    Duplicate(Option<Recorded>),
-    /// The effect is committed now, with what was recorded.
-    First(T, Recorded),
-    /// The consumer had another message under this id. Nothing ran.
-    Mismatch(Recorded),
-}
-
-impl<T> From<Ran<T>> for Handled {
-    fn from(ran: Ran<T>) -> Self {
-        match ran {
-            Ran::Duplicate(recorded) => Self::Duplicate(recorded),
-            Ran::First(_, recorded) => Self::First(recorded),
-            Ran::Mismatch(recorded) => Self::Mismatch(recorded),
-        }
-    }
-}
 
 /// What the file could not do is no fault of the message, unless it refused a value.
 impl<E: StdError + Send + Sync + 'static> From<RunError<E>> for Failed {

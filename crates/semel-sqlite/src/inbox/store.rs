@@ -6,14 +6,13 @@ use semel::{
     StoreError, Timestamp,
     inbox::{
         Attempts, Consumer, InboxAuditKind, InboxStore, LogId, MessageId, Mismatch, Park,
-        ParkAnswer, ParkedMessage, Uncount, store::READ_MAX,
+        ParkAnswer, ParkedMessage, Uncount, receive::no_position, store::READ_MAX,
     },
 };
 
 use super::{
     batch::position,
     parked::{self, Parking},
-    receive::no_position,
 };
 use crate::{
     SqliteStore,

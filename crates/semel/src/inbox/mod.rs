@@ -11,6 +11,7 @@
 //! | [`source`] | the seam to brokers: deliveries in, acknowledgements out |
 //! | [`policy`] | what holds for a consumer |
 //! | [`handler`] | what handles messages |
+//! | [`receive`] | what every store decides alike when messages come |
 //! | [`store`] | what a store keeps beside the transactions of the effects |
 //! | [`runner`] | the loop: deliveries in, each handled once, acknowledged after the commit |
 //! | [`memory`] | the reference store |
@@ -21,6 +22,7 @@ pub mod inspect;
 pub mod memory;
 pub mod message;
 pub mod policy;
+pub mod receive;
 pub mod runner;
 pub mod source;
 pub mod store;

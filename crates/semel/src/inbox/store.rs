@@ -51,6 +51,13 @@ impl Recorded {
     pub const ANSWER_MAX: usize = 1024 * 1024;
     /// The largest number of events of one run.
     pub const EVENTS_MAX: usize = 10_000;
+
+    /// Whether what came under its name is another message. Digests of different plans say nothing
+    /// about each other.
+    #[must_use]
+    pub fn is_of_another(&self, came: &Fingerprint) -> bool {
+        self.fingerprint.plan() == came.plan() && self.fingerprint != *came
+    }
 }
 
 /// What became of a message.

@@ -13,14 +13,13 @@ use semel::{
         Delivery, Handled, MessageId, Recorded,
         receive::{Incoming, IncomingBatch, Judged, Kept, Span, Verdict},
     },
-    outbox::{Event, EventId},
+    outbox::{Cause, Event, EventId},
 };
 use tokio_postgres::{Client, Transaction};
 
 use super::{
     Inbox,
     form::{Form, Met},
-    guard::cause,
     known,
     receive::{forgotten, offset},
 };
@@ -101,7 +100,7 @@ impl<T: Tx> Batch<T> {
     /// many; the guard can be used on.
     pub fn publish(&mut self, at: usize, mut event: Event) -> Result<EventId, StoreError> {
         let one = self.judged.new_one(at)?;
-        event.cause = event.cause.or_else(|| cause(&one.message));
+        event.cause.get_or_insert_with(|| Cause::message(&one.message));
         let id = event.id;
         self.append.push(event)?;
         self.kept.events.entry(at).or_default().push(id);

@@ -53,7 +53,7 @@ impl<T: Tx> Handling<T> {
     ///
     /// Refuses an event that breaks a bound, or one too many; the guard can be used on.
     pub fn publish(&mut self, mut event: Event) -> Result<EventId, StoreError> {
-        event.cause = event.cause.or_else(|| cause(self.message()));
+        event.cause.get_or_insert_with(|| Cause::message(self.message()));
         let id = event.id;
         self.append.push(event)?;
         self.events.push(id);
@@ -157,11 +157,6 @@ impl Last {
         }
         last
     }
-}
-
-/// The message as the cause of an event.
-pub(super) fn cause(message: &MessageId) -> Option<Cause> {
-    Cause::new(format!("message:{message}")).ok()
 }
 
 impl Inbox {

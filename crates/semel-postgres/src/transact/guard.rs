@@ -53,7 +53,7 @@ impl<T: Tx> Guard<T> {
         event.intent.get_or_insert_with(|| granted.id.clone());
         if event.cause.is_none() {
             let request = granted.claimed_by.as_deref();
-            event.cause = request.and_then(|by| Cause::new(format!("request:{by}")).ok());
+            event.cause = request.and_then(|by| Cause::request(by).ok());
         }
         let id = event.id;
         self.append.push(event)?;

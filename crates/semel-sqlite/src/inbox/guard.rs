@@ -98,7 +98,7 @@ impl<'c> Handling<'c> {
 /// Checks an event, and names the message as its cause unless it has one.
 pub(super) fn caused(mut event: Event, message: &MessageId) -> Result<Event, StoreError> {
     event.check().map_err(refused)?;
-    event.cause = event.cause.or_else(|| Cause::new(format!("message:{message}")).ok());
+    event.cause.get_or_insert_with(|| Cause::message(message));
     Ok(event)
 }
 

@@ -88,9 +88,9 @@ impl Guard<'_> {
         let granted = &self.held.granted;
         event.intent.get_or_insert_with(|| granted.id.clone());
         if event.cause.is_none() {
-            let request = granted.claimed_by.as_ref().map(|by| format!("request:{by}"));
+            let request = granted.claimed_by.as_deref();
             // A name of a request that is no cause, such as one with a tab in it, tells nothing.
-            event.cause = request.and_then(|request| Cause::new(request).ok());
+            event.cause = request.and_then(|by| Cause::request(by).ok());
         }
         let id = event.id;
         self.events.borrow_mut().push(event);

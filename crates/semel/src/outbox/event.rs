@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::{clock::Clock, entropy::Entropy, key::IntentId};
+use crate::{clock::Clock, entropy::Entropy, inbox::MessageId, key::IntentId};
 
 /// The name of an event, a UUID: the same in every copy that is ever sent.
 #[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -142,6 +142,21 @@ impl Cause {
     #[must_use]
     pub fn event(id: EventId) -> Self {
         Self(format!("event:{id}").into())
+    }
+
+    /// Names a message as the cause.
+    #[must_use]
+    pub fn message(message: &MessageId) -> Self {
+        Self(format!("message:{message}").into())
+    }
+
+    /// Names a request as the cause, by what it is called.
+    ///
+    /// # Errors
+    ///
+    /// Says that it breaks its bound.
+    pub fn request(by: &str) -> Result<Self, EventError> {
+        Self::new(format!("request:{by}"))
     }
 
     /// Returns the text.

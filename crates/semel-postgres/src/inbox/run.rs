@@ -30,10 +30,7 @@ use crate::{
 impl<E: StdError + Send + Sync + 'static> From<RunError<E>> for Failed {
     fn from(error: RunError<E>) -> Self {
         match error {
-            RunError::Store(error) if error.kind() == StoreErrorKind::Invalid => {
-                Self::Message(error.into())
-            }
-            RunError::Store(error) => Self::Away(error.into()),
+            RunError::Store(error) => error.into(),
             RunError::Work(error) if says_undone(&error) => Self::Away(error.into()),
             RunError::Work(error) => Self::Message(error.into()),
         }

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use semel::{
-    StoreError, StoreErrorKind,
+    StoreError,
     inbox::{
         Delivery, Failed, Handled,
         receive::{Ran, Verdict},
@@ -22,10 +22,7 @@ use crate::{
 impl<E: StdError + Send + Sync + 'static> From<RunError<E>> for Failed {
     fn from(error: RunError<E>) -> Self {
         match error {
-            RunError::Store(error) if error.kind() == StoreErrorKind::Invalid => {
-                Self::Message(error.into())
-            }
-            RunError::Store(error) => Self::Away(error.into()),
+            RunError::Store(error) => error.into(),
             RunError::Work(error) => Self::Message(error.into()),
         }
     }

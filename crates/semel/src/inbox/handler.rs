@@ -5,7 +5,10 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::{message::Delivery, store::Recorded};
-use crate::{error::Source as Cause, fingerprint::Fingerprint};
+use crate::{
+    error::{Source as Cause, StoreError, StoreErrorKind},
+    fingerprint::Fingerprint,
+};
 
 /// What became of a message that was handled.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -41,6 +44,16 @@ impl Failed {
     #[must_use]
     pub fn away(cause: impl Into<Cause>) -> Self {
         Self::Away(cause.into())
+    }
+}
+
+/// What a store could not do is no fault of the message, unless it refused a value.
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        match error.kind() {
+            StoreErrorKind::Invalid => Self::message(error),
+            _ => Self::away(error),
+        }
     }
 }
 

@@ -281,7 +281,7 @@ impl Inbox {
             ids: order.iter().map(|at| named(at).message.id().into()).collect(),
             digests: order
                 .iter()
-                .map(|at| Some(known::digest(&named(at).fingerprint).to_vec()))
+                .map(|at| Some(named(at).fingerprint.to_bytes().to_vec()))
                 .collect(),
             order,
             came,

@@ -104,7 +104,7 @@ impl Inbox {
         let fingerprint = (self.fingerprint)(delivery);
         Ok(Asked {
             one: Incoming::new(delivery, self.policy.by, fingerprint)?,
-            digest: known::digest(&fingerprint),
+            digest: fingerprint.to_bytes(),
             consumer: self.consumer().into(),
             remember_us: self.remember_us(),
             idle_ms: self.idle_ms(),

@@ -51,7 +51,7 @@ impl Verb for Parking {
             name.0,
             name.1,
             name.2,
-            known::digest(fingerprint),
+            fingerprint.to_bytes(),
             now,
         ))?;
         self.copy(conn, now)?;

@@ -121,7 +121,7 @@ impl Step<'_> {
             consumer,
             one.message.source.as_str(),
             one.message.id(),
-            known::digest(&one.fingerprint),
+            one.fingerprint.to_bytes(),
             row::micros(now),
             row::micros(now.after(remember_for)),
         ))?;

@@ -151,6 +151,23 @@ impl Fingerprint {
         Ok(feed.finish(&DEFAULT))
     }
 
+    /// Reads the bytes of a fingerprint that is stored as one value; `None` if there are more or fewer.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (plan, digest) = bytes.split_first_chunk()?;
+        Some(Self { plan: PlanId(*plan), digest: digest.try_into().ok()? })
+    }
+
+    /// Returns the bytes that are stored where a fingerprint is one value: those of the plan's id, then
+    /// the digest.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; 40] {
+        let mut bytes = [0; 40];
+        bytes[..8].copy_from_slice(&self.plan.0);
+        bytes[8..].copy_from_slice(&self.digest);
+        bytes
+    }
+
     /// Returns the id of the plan that the digest was made with.
     #[must_use]
     pub const fn plan(&self) -> PlanId {

@@ -429,3 +429,12 @@ fn errors_are_lower_case_sentences_with_a_code() {
         assert!(error.code().chars().all(kebab), "{}", error.code());
     }
 }
+
+#[test]
+fn a_fingerprint_is_read_as_it_is_stored() {
+    let made = Fingerprint::of_bytes(b"x");
+    assert_eq!(Fingerprint::from_bytes(&made.to_bytes()), Some(made));
+    assert_eq!(made.to_bytes()[..8], *made.plan().as_bytes());
+    assert_eq!(Fingerprint::from_bytes(&[0; 39]), None);
+    assert_eq!(Fingerprint::from_bytes(&[0; 41]), None);
+}

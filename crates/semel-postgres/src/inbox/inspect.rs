@@ -7,7 +7,7 @@ use semel::{
         Consumer, ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, InboxStore, LogId,
         Mark, MessageId, MessageState, ParkedFilter, ParkedMessage,
     },
-    store::Actor,
+    store::{Actor, actor_within_bounds},
 };
 use tokio_postgres::Row;
 
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     PostgresStore,
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     link::{Step, Work},
     names::told,
     row,
@@ -72,9 +72,7 @@ impl InboxInspect for PostgresStore {
         mark: Mark,
         actor: Actor,
     ) -> Result<bool, StoreError> {
-        if actor.name.len() > Actor::NAME_MAX || actor.note.len() > Actor::NOTE_MAX {
-            return Err(invalid("the actor's name or note is too long"));
-        }
+        actor_within_bounds(&actor)?;
         self.rest(Marking { consumer, message, mark, actor }).await
     }
 

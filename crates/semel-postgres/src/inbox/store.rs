@@ -8,8 +8,7 @@ use semel::{
     inbox::{
         Attempts, Consumer, InboxStore, LogId, MessageId, Mismatch, Park, ParkAnswer,
         ParkedMessage, Position, Uncount,
-        receive::no_position,
-        store::{ParkedState, READ_MAX},
+        store::{ParkedState, READ_MAX, within_read},
     },
 };
 use tokio_postgres::{Row, types::Type};
@@ -20,7 +19,7 @@ use super::{
 };
 use crate::{
     PostgresStore,
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     link::{Step, Work},
     names::{bytes, texts, told},
     row,
@@ -38,7 +37,7 @@ impl InboxStore for PostgresStore {
         consumer: Consumer,
         messages: Vec<MessageId>,
     ) -> Result<Vec<Attempts>, StoreError> {
-        bounded(messages.len())?;
+        within_read(messages.len())?;
         self.soon(Count { consumer, messages, counts: false }).await
     }
 
@@ -47,7 +46,7 @@ impl InboxStore for PostgresStore {
         consumer: Consumer,
         messages: Vec<MessageId>,
     ) -> Result<Vec<Attempts>, StoreError> {
-        bounded(messages.len())?;
+        within_read(messages.len())?;
         self.soon(Count { consumer, messages, counts: true }).await
     }
 
@@ -57,17 +56,12 @@ impl InboxStore for PostgresStore {
         messages: Vec<MessageId>,
         why: Uncount,
     ) -> Result<(), StoreError> {
-        bounded(messages.len())?;
+        within_read(messages.len())?;
         self.soon(Forget { consumer, messages, why }).await
     }
 
     async fn park(&self, park: Park) -> Result<ParkAnswer, StoreError> {
-        if park.why.len() > Park::WHY_MAX {
-            return Err(invalid("the reason why a message is parked is too long"));
-        }
-        if park.moves && park.delivery.position.is_none() {
-            return Err(no_position());
-        }
+        park.check()?;
         self.soon(Parking(Box::new(park))).await
     }
 
@@ -85,19 +79,12 @@ impl InboxStore for PostgresStore {
         consumer: Consumer,
         logs: Vec<LogId>,
     ) -> Result<Vec<Option<u64>>, StoreError> {
-        bounded(logs.len())?;
+        within_read(logs.len())?;
         self.soon(Positions { consumer, logs }).await
     }
 
     async fn report(&self, mismatch: Mismatch) -> Result<(), StoreError> {
         self.soon(Report(mismatch)).await
-    }
-}
-
-fn bounded(count: usize) -> Result<(), StoreError> {
-    match count > READ_MAX {
-        true => Err(invalid("more messages or logs than one call takes")),
-        false => Ok(()),
     }
 }
 

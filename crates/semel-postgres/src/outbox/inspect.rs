@@ -8,7 +8,7 @@ use semel::{
         audit::{OutboxAudit, OutboxAuditKind},
         store::{DestinationState, Epoch, EventFilter, ParkedFilter, READ_MAX},
     },
-    store::Actor,
+    store::{Actor, actor_within_bounds},
 };
 
 use super::{no_answer, row, signed, unsigned};
@@ -48,7 +48,7 @@ impl OutboxInspect for PostgresStore {
         if seqs.len() > READ_MAX {
             return Err(invalid("more rows are marked than may be at once"));
         }
-        within_bounds(&actor)?;
+        actor_within_bounds(&actor)?;
         self.rest(Mark { destination, seqs, state, actor }).await
     }
 
@@ -58,12 +58,12 @@ impl OutboxInspect for PostgresStore {
         filter: EventFilter,
         actor: Actor,
     ) -> Result<u64, StoreError> {
-        within_bounds(&actor)?;
+        actor_within_bounds(&actor)?;
         self.rest(Replay { destination, filter, actor }).await
     }
 
     async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError> {
-        within_bounds(&actor)?;
+        actor_within_bounds(&actor)?;
         let slot = self.slot_name(&destination);
         let forgotten = self.rest(Forget { destination, actor }).await?;
         if forgotten {
@@ -79,13 +79,6 @@ impl OutboxInspect for PostgresStore {
     ) -> Result<Vec<OutboxAudit>, StoreError> {
         self.rest(Audit { destination, limit: bounded(limit) }).await
     }
-}
-
-fn within_bounds(actor: &Actor) -> Result<(), StoreError> {
-    if actor.name.len() > Actor::NAME_MAX || actor.note.len() > Actor::NOTE_MAX {
-        return Err(invalid("the actor's name or note is too long"));
-    }
-    Ok(())
 }
 
 fn bounded(limit: u32) -> i64 {

@@ -8,7 +8,7 @@ use semel::{
         Consumer, ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, LogId, Mark,
         MessageId, MessageState, ParkedFilter, ParkedMessage, ParkedState, Standing,
     },
-    store::Actor,
+    store::{Actor, actor_within_bounds},
 };
 
 use super::{
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     SqliteStore,
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     queries,
     queue::Lane,
     reader, row,
@@ -101,9 +101,7 @@ impl InboxInspect for SqliteStore {
         mark: Mark,
         actor: Actor,
     ) -> Result<bool, StoreError> {
-        if actor.name.len() > Actor::NAME_MAX || actor.note.len() > Actor::NOTE_MAX {
-            return Err(invalid("the actor's name or note is too long"));
-        }
+        actor_within_bounds(&actor)?;
         self.write(Lane::Later, Marking { consumer, message, mark, actor }).await
     }
 

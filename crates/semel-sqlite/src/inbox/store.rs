@@ -6,7 +6,8 @@ use semel::{
     StoreError, Timestamp,
     inbox::{
         Attempts, Consumer, InboxAuditKind, InboxStore, LogId, MessageId, Mismatch, Park,
-        ParkAnswer, ParkedMessage, Uncount, receive::no_position, store::READ_MAX,
+        ParkAnswer, ParkedMessage, Uncount,
+        store::{READ_MAX, within_read},
     },
 };
 
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     SqliteStore,
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     queries,
     queue::Lane,
     reader, row,
@@ -36,7 +37,7 @@ impl InboxStore for SqliteStore {
         consumer: Consumer,
         messages: Vec<MessageId>,
     ) -> Result<Vec<Attempts>, StoreError> {
-        bounded(messages.len())?;
+        within_read(messages.len())?;
         let time = self.readers.time();
         let read = move |conn: &Connection| {
             reader::observe(conn, &time)?;
@@ -52,7 +53,7 @@ impl InboxStore for SqliteStore {
         consumer: Consumer,
         messages: Vec<MessageId>,
     ) -> Result<Vec<Attempts>, StoreError> {
-        bounded(messages.len())?;
+        within_read(messages.len())?;
         self.write(Lane::First, Count { consumer, messages }).await
     }
 
@@ -62,17 +63,12 @@ impl InboxStore for SqliteStore {
         messages: Vec<MessageId>,
         why: Uncount,
     ) -> Result<(), StoreError> {
-        bounded(messages.len())?;
+        within_read(messages.len())?;
         self.write(Lane::First, Forget { consumer, messages, why }).await
     }
 
     async fn park(&self, park: Park) -> Result<ParkAnswer, StoreError> {
-        if park.why.len() > Park::WHY_MAX {
-            return Err(invalid("the reason why a message is parked is too long"));
-        }
-        if park.moves && park.delivery.position.is_none() {
-            return Err(no_position());
-        }
+        park.check()?;
         self.write(Lane::First, Parking(park)).await
     }
 
@@ -92,7 +88,7 @@ impl InboxStore for SqliteStore {
         consumer: Consumer,
         logs: Vec<LogId>,
     ) -> Result<Vec<Option<u64>>, StoreError> {
-        bounded(logs.len())?;
+        within_read(logs.len())?;
         let read = move |conn: &Connection| {
             let of = |log: &LogId| position(conn, consumer.as_str(), log);
             Ok(logs.iter().map(of).collect::<Result<_, Fault>>()?)
@@ -102,13 +98,6 @@ impl InboxStore for SqliteStore {
 
     async fn report(&self, mismatch: Mismatch) -> Result<(), StoreError> {
         self.write(Lane::Later, Report(mismatch)).await
-    }
-}
-
-fn bounded(count: usize) -> Result<(), StoreError> {
-    match count > READ_MAX {
-        true => Err(invalid("more messages or logs than one call takes")),
-        false => Ok(()),
     }
 }
 

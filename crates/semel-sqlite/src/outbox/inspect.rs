@@ -9,7 +9,7 @@ use semel::{
         Placed,
         store::{DestinationState, EventFilter, ParkedFilter, READ_MAX},
     },
-    store::Actor,
+    store::{Actor, actor_within_bounds},
 };
 
 use super::{PAGE_BYTES_MAX, bounded, lead, list, number, parked, state::State};
@@ -59,7 +59,7 @@ impl OutboxInspect for SqliteStore {
         state: ParkedState,
         actor: Actor,
     ) -> Result<u64, StoreError> {
-        admit(&actor)?;
+        actor_within_bounds(&actor)?;
         if seqs.len() > READ_MAX {
             return Err(invalid("more rows than can be marked at once; mark fewer"));
         }
@@ -81,12 +81,12 @@ impl OutboxInspect for SqliteStore {
         filter: EventFilter,
         actor: Actor,
     ) -> Result<u64, StoreError> {
-        admit(&actor)?;
+        actor_within_bounds(&actor)?;
         self.write(Lane::Later, Replay { destination, filter, actor }).await
     }
 
     async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError> {
-        admit(&actor)?;
+        actor_within_bounds(&actor)?;
         self.write(Lane::Later, Forget { destination, actor }).await
     }
 
@@ -98,13 +98,6 @@ impl OutboxInspect for SqliteStore {
         let limit = bounded(usize::try_from(limit).unwrap_or(READ_MAX));
         self.readers.ask(move |conn| Ok(audit(conn, destination.as_ref(), limit)?)).await
     }
-}
-
-fn admit(actor: &Actor) -> Result<(), StoreError> {
-    if actor.name.len() > Actor::NAME_MAX || actor.note.len() > Actor::NOTE_MAX {
-        return Err(invalid("the actor's name or the note is too long"));
-    }
-    Ok(())
 }
 
 fn destinations(conn: &Connection, time: &Time) -> Result<Vec<DestinationState>, StoreError> {

@@ -24,12 +24,25 @@ use bytes::Bytes;
 
 use super::{
     message::{Consumer, Delivery, LogId, MessageId, Position},
+    receive::{invalid, no_position},
     source::Receipt,
 };
 use crate::{clock::Timestamp, error::StoreError, fingerprint::Fingerprint, outbox::EventId};
 
 /// The largest number of messages, logs or rows in one call.
 pub const READ_MAX: usize = 10_000;
+
+/// Refuses a call of more messages or logs than [`READ_MAX`].
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid`.
+pub fn within_read(count: usize) -> Result<(), StoreError> {
+    match count > READ_MAX {
+        true => Err(invalid("more messages or logs than one call takes")),
+        false => Ok(()),
+    }
+}
 
 /// What is remembered of a message that a consumer had.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -135,6 +148,22 @@ pub struct Park {
 impl Park {
     /// The largest reason, in bytes.
     pub const WHY_MAX: usize = 1_000;
+
+    /// Refuses a reason that breaks its bound, and a message without a position behind which one is to
+    /// move.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error of kind `Invalid` that says which.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if self.why.len() > Self::WHY_MAX {
+            return Err(invalid("the reason why a message is parked is too long"));
+        }
+        if self.moves && self.delivery.position.is_none() {
+            return Err(no_position());
+        }
+        Ok(())
+    }
 }
 
 /// The answer to whoever parks a message.

@@ -72,12 +72,21 @@ pub fn resolution_within_bounds(
     actor: &Actor,
     body_max: usize,
 ) -> Result<(), StoreError> {
-    check(actor.name.len() <= Actor::NAME_MAX, "the actor's name is too long")?;
-    check(actor.note.len() <= Actor::NOTE_MAX, "the actor's note is too long")?;
+    actor_within_bounds(actor)?;
     match &ask.verdict {
         Verdict::Done(outcome) | Verdict::Failed(outcome) => kept(Some(outcome), body_max),
         Verdict::NotDone { .. } => Ok(()),
     }
+}
+
+/// Refuses an actor who breaks a bound.
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` that names the bound.
+pub fn actor_within_bounds(actor: &Actor) -> Result<(), StoreError> {
+    check(actor.name.len() <= Actor::NAME_MAX, "the actor's name is too long")?;
+    check(actor.note.len() <= Actor::NOTE_MAX, "the actor's note is too long")
 }
 
 fn kept(outcome: Option<&Outcome>, body_max: usize) -> Result<(), StoreError> {

@@ -28,7 +28,7 @@ use async_trait::async_trait;
 
 pub use self::{
     bounds::{
-        claims_within_bounds, finish_within_bounds, release_within_bounds,
+        actor_within_bounds, claims_within_bounds, finish_within_bounds, release_within_bounds,
         resolution_within_bounds, within_batch, within_bounds,
     },
     capability::{Capabilities, Durability},

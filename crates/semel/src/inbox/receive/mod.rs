@@ -160,13 +160,11 @@ impl Incoming {
     }
 }
 
-/// Says that a message has no position where one is needed.
-#[must_use]
-pub fn no_position() -> StoreError {
+pub(super) fn no_position() -> StoreError {
     invalid("the message has no position, and its consumer knows messages by positions")
 }
 
-fn invalid(what: &str) -> StoreError {
+pub(super) fn invalid(what: &str) -> StoreError {
     StoreError::new(StoreErrorKind::Invalid, what)
 }
 

@@ -6,6 +6,7 @@ use semel::{
     inbox::{
         Consumer, ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, InboxStore, LogId,
         Mark, MessageId, MessageState, ParkedFilter, ParkedMessage,
+        inspect::{COUNT_MAX, LIST_MAX},
     },
     store::{Actor, actor_within_bounds},
 };
@@ -24,10 +25,6 @@ use crate::{
     value::{Cells, Value},
 };
 
-/// How many rows one answer has at most.
-const PAGE_MAX: u32 = 1_000;
-/// Up to how many messages are counted.
-const COUNT_MAX: i64 = 10_000;
 /// How many positions of all consumers are read at most.
 const POSITIONS_MAX: i64 = 10_000;
 
@@ -86,7 +83,7 @@ impl InboxInspect for PostgresStore {
 }
 
 fn bounded(limit: u32) -> i64 {
-    i64::from(limit.min(PAGE_MAX))
+    i64::from(limit.min(LIST_MAX))
 }
 
 struct Consumers;
@@ -95,7 +92,8 @@ impl Work for Consumers {
     type Done = Vec<ConsumerState>;
 
     async fn run(&self, step: Step<'_>) -> Result<Vec<ConsumerState>, Fault> {
-        let values = [Value::Bigint(Some(i64::from(PAGE_MAX))), Value::Bigint(Some(COUNT_MAX))];
+        let values =
+            [Value::Bigint(Some(i64::from(LIST_MAX))), Value::Bigint(Some(i64::from(COUNT_MAX)))];
         let params: Vec<_> = values.iter().map(Value::param).collect();
         let mut consumers = Vec::new();
         for row in step.alone(&step.statements().inbox_consumers, &params).await? {
@@ -181,7 +179,7 @@ impl Work for Chain {
     type Done = Vec<Had>;
 
     async fn run(&self, step: Step<'_>) -> Result<Vec<Had>, Fault> {
-        let values = [Value::Text(Some(&self.0)), Value::Bigint(Some(bounded(PAGE_MAX)))];
+        let values = [Value::Text(Some(&self.0)), Value::Bigint(Some(i64::from(LIST_MAX)))];
         let params: Vec<_> = values.iter().map(Value::param).collect();
         step.alone(&step.statements().inbox_chain, &params).await?.iter().map(had).collect()
     }

@@ -7,6 +7,7 @@ use semel::{
     inbox::{
         Consumer, ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, LogId, Mark,
         MessageId, MessageState, ParkedFilter, ParkedMessage, ParkedState, Standing,
+        inspect::{COUNT_MAX, LIST_MAX},
     },
     store::{Actor, actor_within_bounds},
 };
@@ -25,11 +26,6 @@ use crate::{
     step::Step,
     verb::Verb,
 };
-
-/// How many rows one answer has at most.
-const PAGE_MAX: u32 = 1_000;
-/// Up to how many messages are counted.
-const COUNT_MAX: u32 = 10_000;
 
 /// A page of parked messages also ends after the one with which its payloads pass 32 MiB: only an empty
 /// page is the end.
@@ -85,7 +81,7 @@ impl InboxInspect for SqliteStore {
 
     async fn chain(&self, id: Box<str>) -> Result<Vec<Had>, StoreError> {
         let read =
-            move |conn: &Connection| Ok(all(conn, queries::INBOX_CHAIN, (id, PAGE_MAX), had)?);
+            move |conn: &Connection| Ok(all(conn, queries::INBOX_CHAIN, (id, LIST_MAX), had)?);
         self.readers.ask(read).await
     }
 
@@ -119,7 +115,7 @@ impl InboxInspect for SqliteStore {
 }
 
 fn bounded(limit: u32) -> i64 {
-    i64::from(limit.min(PAGE_MAX))
+    i64::from(limit.min(LIST_MAX))
 }
 
 /// Reads all rows of a statement.
@@ -166,7 +162,7 @@ fn consumers(conn: &Connection, now: Timestamp) -> Result<Vec<ConsumerState>, Fa
             consumer,
         })
     };
-    all(conn, queries::INBOX_CONSUMERS, (PAGE_MAX, COUNT_MAX), state)
+    all(conn, queries::INBOX_CONSUMERS, (LIST_MAX, COUNT_MAX), state)
 }
 
 fn entry(row: &Row<'_>) -> Result<InboxAudit, Fault> {

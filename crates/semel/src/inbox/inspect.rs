@@ -8,12 +8,17 @@ use super::{
 };
 use crate::{clock::Timestamp, error::StoreError, store::Actor};
 
+/// How many rows one answer has at most.
+pub const LIST_MAX: u32 = 1_000;
+/// Up to how many messages are counted.
+pub const COUNT_MAX: u32 = 10_000;
+
 /// A consumer as an operator sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ConsumerState {
     /// Its name.
     pub consumer: Consumer,
-    /// How many messages it remembers; counted up to 10,000.
+    /// How many messages it remembers; counted up to [`COUNT_MAX`].
     pub remembered: u64,
     /// Up to where it has each log that it knows by positions.
     pub positions: Vec<(LogId, u64)>,
@@ -49,7 +54,7 @@ pub struct ParkedFilter {
     pub state: Option<ParkedState>,
     /// Only behind this one, in the order of consumers and messages: for the next page.
     pub after: Option<(Consumer, MessageId)>,
-    /// How many at most; bounded by 1,000.
+    /// How many at most; bounded by [`LIST_MAX`].
     pub limit: u32,
 }
 
@@ -141,7 +146,8 @@ pub struct InboxAudit {
 /// Reads for operators, and their words.
 #[async_trait]
 pub trait InboxInspect: Send + Sync + 'static {
-    /// Lists the consumers that anything is known of, in the order of their names, at most 1,000.
+    /// Lists the consumers that anything is known of, in the order of their names, at most
+    /// [`LIST_MAX`].
     ///
     /// # Errors
     ///
@@ -149,7 +155,7 @@ pub trait InboxInspect: Send + Sync + 'static {
     async fn consumers(&self) -> Result<Vec<ConsumerState>, StoreError>;
 
     /// Lists the messages that a consumer remembers, behind `after` in the order of their names, at most
-    /// `limit`, bounded by 1,000.
+    /// `limit`, bounded by [`LIST_MAX`].
     ///
     /// # Errors
     ///
@@ -200,7 +206,8 @@ pub trait InboxInspect: Send + Sync + 'static {
         actor: Actor,
     ) -> Result<bool, StoreError>;
 
-    /// Reads the audit, newest first; of one consumer, or of all; at most `limit`, bounded by 1,000.
+    /// Reads the audit, newest first; of one consumer, or of all; at most `limit`, bounded by
+    /// [`LIST_MAX`].
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::{
     error::StoreError,
     inbox::{
         inspect::{
-            ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, Mark, MessageState,
-            ParkedFilter,
+            COUNT_MAX, ConsumerState, Had, InboxAudit, InboxAuditKind, InboxInspect, LIST_MAX,
+            Mark, MessageState, ParkedFilter,
         },
         message::{Consumer, MessageId},
         store::{ParkedMessage, ParkedState, Standing},
@@ -18,10 +18,8 @@ use crate::{
     store::Actor,
 };
 
-const PAGE_MAX: u32 = 1_000;
-
 fn bounded(limit: u32) -> usize {
-    usize::try_from(limit.min(PAGE_MAX)).unwrap_or(usize::MAX)
+    usize::try_from(limit.min(LIST_MAX)).unwrap_or(usize::MAX)
 }
 
 fn counted(of: usize) -> u64 {
@@ -44,7 +42,7 @@ impl InboxInspect for MemoryInbox {
             let positions = kept.positions.iter().filter(|((owner, _), _)| owner == consumer);
             ConsumerState {
                 consumer: consumer.clone(),
-                remembered: counted(kept.known.keys().filter(of).count()).min(10_000),
+                remembered: counted(kept.known.keys().filter(of).count()).min(COUNT_MAX.into()),
                 positions: positions.map(|((_, log), next)| (log.clone(), *next)).collect(),
                 failed: counted(in_state(ParkedState::Failed).count()),
                 retry: counted(in_state(ParkedState::Retry).count()),
@@ -53,7 +51,7 @@ impl InboxInspect for MemoryInbox {
                 now,
             }
         };
-        Ok(names.into_iter().take(bounded(PAGE_MAX)).map(state).collect())
+        Ok(names.into_iter().take(bounded(LIST_MAX)).map(state).collect())
     }
 
     async fn had(
@@ -84,7 +82,7 @@ impl InboxInspect for MemoryInbox {
     async fn chain(&self, id: Box<str>) -> Result<Vec<Had>, StoreError> {
         let kept = self.kept();
         let of = kept.known.iter().filter(|((_, message), _)| message.id() == &*id);
-        Ok(of.take(bounded(PAGE_MAX)).map(had).collect())
+        Ok(of.take(bounded(LIST_MAX)).map(had).collect())
     }
 
     async fn parked(&self, filter: ParkedFilter) -> Result<Vec<ParkedMessage>, StoreError> {

@@ -282,9 +282,7 @@ impl Work for Report {
     type Done = ();
 
     async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
-        let Mismatch { consumer, message, recorded, came } = &self.0;
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let note = format!("remembered {}, came {}", hex(recorded.digest()), hex(came.digest()));
+        let (Mismatch { consumer, message, .. }, note) = (&self.0, self.0.note());
         let values = [
             Value::Text(Some(semel::inbox::InboxAuditKind::Mismatch.as_str())),
             Value::Text(Some(consumer.as_str())),

@@ -197,10 +197,8 @@ impl Verb for Report {
     type Answer = ();
 
     fn run(&self, step: &mut Step<'_>) -> Result<(), Fault> {
-        let Mismatch { consumer, message, recorded, came } = &self.0;
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let note = format!("remembered {}, came {}", hex(recorded.digest()), hex(came.digest()));
-        step.said_of(consumer, message, InboxAuditKind::Mismatch, ("", &note))
+        let Mismatch { consumer, message, .. } = &self.0;
+        step.said_of(consumer, message, InboxAuditKind::Mismatch, ("", &self.0.note()))
     }
 }
 

@@ -262,6 +262,17 @@ pub struct Mismatch {
     pub came: Fingerprint,
 }
 
+impl Mismatch {
+    /// What the audit tells of it: both digests.
+    #[must_use]
+    pub fn note(&self) -> String {
+        let hex = |of: &Fingerprint| -> String {
+            of.digest().iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        format!("remembered {}, came {}", hex(&self.recorded), hex(&self.came))
+    }
+}
+
 /// What a runner of consumers needs of a store.
 ///
 /// # Errors

@@ -145,12 +145,12 @@ impl InboxStore for MemoryInbox {
 
     async fn report(&self, mismatch: Mismatch) -> Result<(), StoreError> {
         let row = InboxAudit {
+            note: mismatch.note().into(),
             consumer: mismatch.consumer,
             message: mismatch.message,
             at: self.clock.wall(),
             kind: InboxAuditKind::Mismatch,
             actor: "".into(),
-            note: format!("remembered {:?}, came {:?}", mismatch.recorded, mismatch.came).into(),
         };
         self.kept().note(row);
         Ok(())

@@ -176,15 +176,15 @@ impl PostgresStore {
         Ok(roles::text(&schema::Schema::new(schema)?))
     }
 
-    /// Does something that neither is a verb nor takes long, in a task of the store.
+    /// Does something that neither is a verb nor takes long, in a task of the store, so that dropping the
+    /// future leaves no connection in the middle of it.
     async fn soon<W: Work + 'static>(&self, work: W) -> Result<W::Done, StoreError> {
         let links = Arc::clone(&self.links);
         let done = self.tasks.spawn(async move { links.run(&work).await });
         done.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Does something that is no verb, in a task of the store, so that dropping the future leaves no
-    /// connection in the middle of it.
+    /// As [`soon`](Self::soon), for what may take long: one at a time.
     async fn rest<W: Work + 'static>(&self, work: W) -> Result<W::Done, StoreError> {
         let links = Arc::clone(&self.links);
         // Before the task: then what is asked after a future was dropped comes after what it began.

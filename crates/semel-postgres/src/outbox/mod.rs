@@ -33,22 +33,12 @@ pub use self::{
 };
 use crate::{
     PostgresStore,
-    error::{Fault, damaged, ended, invalid},
+    error::{Fault, damaged, invalid},
     link::{Step, Work},
     names::{Param, numbers, texts, told},
     row as stored,
     value::{Cells, Value},
 };
-
-impl PostgresStore {
-    /// Does what a relay asks, in a task of the store, so that dropping the future leaves no connection
-    /// in the middle of it.
-    async fn relayed<W: Work + 'static>(&self, work: W) -> Result<W::Done, StoreError> {
-        let links = Arc::clone(&self.links);
-        let done = self.tasks.spawn(async move { links.run(&work).await });
-        done.await.unwrap_or_else(|_| Err(ended()))
-    }
-}
 
 #[async_trait]
 impl OutboxStore for PostgresStore {
@@ -56,18 +46,18 @@ impl OutboxStore for PostgresStore {
         if ask.owner.len() > Lead::OWNER_MAX || ask.lease.is_zero() {
             return Err(invalid("a leadership has an owner of at most 255 bytes, and a lease"));
         }
-        self.relayed(ask).await
+        self.soon(ask).await
     }
 
     async fn renew(&self, leader: Leader, lease: Duration) -> Result<Settled, StoreError> {
         if lease.is_zero() {
             return Err(invalid("a leadership is renewed for some time, else given up"));
         }
-        self.relayed(Renew { leader, lease }).await
+        self.soon(Renew { leader, lease }).await
     }
 
     async fn resign(&self, leader: Leader) -> Result<Settled, StoreError> {
-        self.relayed(Renew { leader, lease: Duration::ZERO }).await
+        self.soon(Renew { leader, lease: Duration::ZERO }).await
     }
 
     async fn read(
@@ -80,12 +70,12 @@ impl OutboxStore for PostgresStore {
         let (limit, bytes_max) = (limit.clamp(1, READ_MAX), bytes_max.max(1));
         let passes = Arc::clone(&self.passes);
         let flushed = self.links.settings.outbox_flushed;
-        self.relayed(read::Read { leader, after, limit, bytes_max, passes, flushed }).await
+        self.soon(read::Read { leader, after, limit, bytes_max, passes, flushed }).await
     }
 
     async fn settle(&self, settle: Settle) -> Result<Settled, StoreError> {
         within_bounds(&settle)?;
-        self.relayed(Settlement(settle)).await
+        self.soon(Settlement(settle)).await
     }
 
     async fn parked_lanes(
@@ -93,11 +83,11 @@ impl OutboxStore for PostgresStore {
         destination: Destination,
         after: Option<Lane>,
     ) -> Result<Vec<Lane>, StoreError> {
-        self.relayed(Lanes { destination, after }).await
+        self.soon(Lanes { destination, after }).await
     }
 
     async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError> {
-        self.relayed(Due { destination, limit: limit.min(READ_MAX) }).await
+        self.soon(Due { destination, limit: limit.min(READ_MAX) }).await
     }
 }
 

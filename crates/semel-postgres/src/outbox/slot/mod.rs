@@ -78,7 +78,7 @@ impl PostgresStore {
 
     /// Drops a slot, if it is there and nobody reads it.
     pub(super) async fn drop_slot(&self, slot: String) -> Result<(), StoreError> {
-        self.relayed(Drop { slot }).await
+        self.soon(Drop { slot }).await
     }
 }
 
@@ -119,13 +119,13 @@ impl SlotOutbox {
     /// order of positions.
     async fn prepare(&self, destination: &Destination) {
         let names = self.names(destination);
-        let made = match self.store.relayed(Find { names: names.clone() }).await {
+        let made = match self.store.soon(Find { names: names.clone() }).await {
             Ok(Found { slot: Some(true), publication: true, .. }) => return,
             Ok(Found { logical: false, .. }) => Err(invalid(
                 "the server's wal_level is not logical; without a slot events leave in the \
                              order of their positions",
             )),
-            Ok(found) => self.store.relayed(Create { names, found }).await,
+            Ok(found) => self.store.soon(Create { names, found }).await,
             Err(error) => Err(error),
         };
         match made {
@@ -175,7 +175,7 @@ impl SlotOutbox {
         let names = self.names(&leader.destination);
         let flushed = self.store.links.settings.outbox_flushed;
         let load = Load { leader: leader.clone(), names, flushed };
-        let loaded = self.store.relayed(load).await?;
+        let loaded = self.store.soon(load).await?;
         match &loaded {
             Loaded::Nothing(now) => self.idle(&leader.destination, *now),
             Loaded::Ordered { order, .. } => {
@@ -262,7 +262,7 @@ impl OutboxStore for SlotOutbox {
         let behind = after.filter(|(pass, _)| *pass == order.pass).map_or(Pos(0), |(_, pos)| pos);
         let limit = limit.clamp(1, READ_MAX);
         let bytes_max = bytes_max.max(1);
-        self.store.relayed(Chosen { order, behind, limit, bytes_max, now }).await
+        self.store.soon(Chosen { order, behind, limit, bytes_max, now }).await
     }
 
     async fn settle(&self, mut settle: Settle) -> Result<Settled, StoreError> {
@@ -279,7 +279,7 @@ impl OutboxStore for SlotOutbox {
             self.orders().remove(&order.leader.destination);
             if let Some(upto) = order.confirm {
                 let slot = self.slot_name(&order.leader.destination);
-                if let Err(error) = self.store.relayed(Advance { slot, upto }).await {
+                if let Err(error) = self.store.soon(Advance { slot, upto }).await {
                     let destination = &order.leader.destination;
                     tracing::warn!(%destination, %error, "a replication slot stays behind for now");
                 }

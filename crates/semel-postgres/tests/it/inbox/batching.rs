@@ -22,6 +22,7 @@ async fn a_batch_runs_what_is_new_and_tells_of_the_rest() {
             telling("odd", "another"),
             delivery("z"),
             telling("a", "another"),
+            telling("odd", "one"),
         ];
         let mut other = desk.connect().await;
         let tx = other.transaction().await.unwrap();
@@ -34,6 +35,10 @@ async fn a_batch_runs_what_is_new_and_tells_of_the_rest() {
         assert!(matches!(verdicts[3], Verdict::Mismatch(_)));
         assert_eq!(verdicts[4], Verdict::Duplicate(None));
         assert!(matches!(verdicts[5], Verdict::Mismatch(_)));
+        assert!(matches!(verdicts[6], Verdict::Duplicate(Some(_))), "it is what was had");
+        for at in [1, 3, 4, 7] {
+            assert!(batch.answer(at, "no".into()).is_err(), "nothing new stands at {at}");
+        }
         for at in batch.new_ones() {
             desk.act(&**batch, deliveries[at].message.id()).await.unwrap();
         }

@@ -23,6 +23,7 @@ async fn a_batch_does_the_effects_of_what_is_new_and_nothing_else() {
         delivery("a"),
         telling("b", "other"),
         delivery("parked"),
+        delivery("old"),
     ];
     let id = EventId::new(&SystemClock::new(), &SystemEntropy);
     let event = Event::new(id, Lane::new("invoice", "7").unwrap(), "Due", None).unwrap();
@@ -45,6 +46,7 @@ async fn a_batch_does_the_effects_of_what_is_new_and_nothing_else() {
     assert!(matches!(&handled[2], Handled::Mismatch(_)));
     assert_eq!(handled[4], Handled::Duplicate(None));
     assert!(matches!(&handled[5], Handled::Mismatch(_)));
+    assert_eq!(handled[7], handled[1], "it is what was had");
     let Handled::Duplicate(Some(parked)) = &handled[6] else { panic!("{handled:?}") };
     assert_eq!(parked.standing, Standing::Parked);
     // A copy of the batch does nothing, and is told what was recorded.

@@ -35,14 +35,6 @@ async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) ->
         .with_reopen(again)
 }
 
-/// A server whose roles are serializable unless they say otherwise.
-async fn serializable() -> Fixture {
-    let fixture = Fixture::new(Major::V17).await;
-    let options = "options=-c%20default_transaction_isolation%3Dserializable";
-    let url = format!("{}?{options}", fixture.url);
-    fixture.by_way_of(url)
-}
-
 macro_rules! on {
     ($($module:ident: $fixture:expr, $set:expr;)*) => {
         $(mod $module {
@@ -68,6 +60,6 @@ on! {
     pooled_18: Fixture::pooled(Major::V18), |builder| builder;
     postgres_15: Fixture::new(Major::V15), |builder| builder;
     postgres_17: Fixture::new(Major::V17), |builder| builder.prepared(true);
-    postgres_17_serializable: serializable(), |builder| builder;
+    postgres_17_serializable: Fixture::serializable(Major::V17), |builder| builder;
     postgres_18: Fixture::new(Major::V18), |builder| builder.connections(1);
 }

@@ -59,6 +59,14 @@ impl Fixture {
         fixture
     }
 
+    /// Makes a schema on a server whose roles are serializable unless they say otherwise.
+    pub(crate) async fn serializable(major: Major) -> Self {
+        let fixture = Self::new(major).await;
+        let options = "options=-c%20default_transaction_isolation%3Dserializable";
+        let url = format!("{}?{options}", fixture.url);
+        fixture.by_way_of(url)
+    }
+
     /// Says by which way the store reaches the server, such as through a proxy.
     pub(crate) fn by_way_of(mut self, url: impl Into<String>) -> Self {
         self.store_url = url.into();

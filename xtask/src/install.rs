@@ -61,11 +61,11 @@ pub(crate) const PYTHON: Program = Program {
     package: "python3",
     why: "the checkers of spelling and licences come as Python wheels",
 };
-/// Keeps the keys of the published packages that are drilled.
+/// Keeps the keys of the published packages that are drilled, and is one of the servers of tests.
 pub(crate) const REDIS: Program = Program {
     name: "redis-server",
     package: "redis-server",
-    why: "the packages that `drill-peers` drills keep their keys in it",
+    why: "tests run on Redis 7, 8 and Valkey 9, and Debian brings 7; `drill-peers` uses it too",
 };
 /// Makes load for the benches.
 pub(crate) const WRK: Program = Program {

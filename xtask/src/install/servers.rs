@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use super::{NODE, NPM, Program, jars_of, node_packages, programs, wheels_of};
+use super::{NODE, NPM, Program, REDIS, jars_of, node_packages, programs, wheels_of};
 use crate::shell;
 
 /// The user that runs PostgreSQL where tests run as root, which PostgreSQL refuses to be run by.
@@ -40,7 +40,7 @@ const JDBC: Program = Program {
 /// Makes sure that all servers are there, and the languages that reach them. What is there already
 /// takes no time.
 pub(crate) fn run() -> Result<()> {
-    programs(&[&POSTGRES, &PGBOUNCER, &JAVAC, &JDBC, &NODE, &NPM])?;
+    programs(&[&POSTGRES, &PGBOUNCER, &REDIS, &JAVAC, &JDBC, &NODE, &NPM])?;
     let home = home()?;
     wheels_of("xtask/servers.txt", &home.join("python"))?;
     node_packages("xtask/node", &home.join("node"))?;

@@ -1,5 +1,5 @@
-//! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, Kafka, and a
-//! way to them that is slow, breaks and loses what it is told to.
+//! Servers that belong to one test, and end with it: PostgreSQL, its pooler and its standbys, Redis and
+//! Valkey, Kafka, and a way to them that is slow, breaks and loses what it is told to.
 
 mod debezium;
 mod disk;
@@ -9,6 +9,7 @@ mod pgbouncer;
 mod port;
 mod postgres;
 mod process;
+mod redis;
 mod scratch;
 mod tcp;
 mod template;
@@ -23,6 +24,7 @@ pub use self::{
     port::free_port,
     postgres::{Builder as PostgresBuilder, Major, Postgres, Session, failover_url},
     process::{Process, ProcessError},
+    redis::{Builder as RedisBuilder, Redis, RedisCluster, RedisKind, Sentinels},
     scratch::{Medium, Scratch},
     tcp::{Moment, TcpProxy, Towards, Trap},
     tools::{Tools, tools},

@@ -31,6 +31,7 @@ const EDGES: &[(&str, May)] = &[
     ("semel-http", May::Only(&["semel"])),
     ("semel-kafka", May::Only(&["semel"])),
     ("semel-postgres", May::Only(&["semel"])),
+    ("semel-redis", May::Only(&["semel"])),
     ("semel-sqlite", May::Only(&["semel"])),
     ("semel-testkit", May::Only(&["semel"])),
     ("xtask", May::Only(&[])),

@@ -62,6 +62,13 @@ const ROOMS: &[Room] = &[
         ],
         why: "only this store's error.rs matches the driver's codes",
     },
+    Room {
+        inside: "crates/semel-redis/src/",
+        named: ".rs",
+        except: "/error.rs",
+        banned: &["is_io_error", "retry_method", "redirect_node", "is_timeout"],
+        why: "only this store's error.rs says what an error of the driver means",
+    },
 ];
 
 /// Nothing stands in a room that must not know it.

@@ -1,0 +1,95 @@
+-- What every script begins with: the store's time, and the places of a stored record.
+--
+-- A record is one string; src/row.rs documents its bytes. Numbers of Lua are exact below 2^53, which in microseconds
+-- is the year 2255; what is past it stands for "never" and is kept as the largest instant.
+local EXACT = 9007199254740992
+local NEVER = '\127\255\255\255\255\255\255\255'
+-- How long a record that is over stays, in milliseconds, before the server may drop it: what is over is judged by
+-- the store's time at every read, and a repeat that comes late is still recognised.
+local GRACE = 60000
+
+-- The time when the script decides, in microseconds.
+local function clock()
+--[[clock]]
+end
+
+local now = clock()
+local told = string.format('%.0f', now)
+
+local function u64(bytes, at)
+  return (struct.unpack('>I8', bytes, at))
+end
+
+local function be8(number)
+  return struct.pack('>I8', number)
+end
+
+-- The instant `span` from now, as bytes.
+local function after(span)
+  local instant = now + tonumber(span)
+  if instant >= EXACT then return NEVER end
+  return be8(instant)
+end
+
+-- How long until an instant, as the server wants it for a key that expires; nil for never.
+local function left(instant)
+  if instant >= EXACT then return nil end
+  return string.format('%.0f', math.max(0, math.ceil((instant - now) / 1000)) + GRACE)
+end
+
+local function set(key, value, expires)
+  if expires then
+    redis.call('SET', key, value, 'PX', expires)
+  else
+    redis.call('SET', key, value)
+  end
+end
+
+-- No later fence falls below the fence of a record that may be dropped.
+local function raise(floor, fence)
+  local kept = redis.call('GET', floor)
+  if not kept or u64(kept, 1) < u64(fence, 1) then redis.call('SET', floor, fence) end
+end
+
+-- Writes a record and whatever finds it: KEYS are the record, its outcome, the floor, and the sets of all names, of
+-- those that are held, and of those that are due.
+local function put(member, value, outcome)
+  local state = string.sub(value, 2, 2)
+  redis.call('ZADD', KEYS[4], 0, member)
+  if state == 'r' or state == 'u' then
+    redis.call('SET', KEYS[1], value)
+    redis.call('DEL', KEYS[2])
+    redis.call('ZADD', KEYS[5], 0, member)
+    redis.call('ZREM', KEYS[6], member)
+    return
+  end
+  local due = u64(value, 75)
+  set(KEYS[1], value, left(due))
+  if outcome then
+    local replayed = u64(value, 67)
+    set(KEYS[2], outcome, left(replayed))
+    due = math.min(due, replayed)
+  else
+    redis.call('DEL', KEYS[2])
+  end
+  raise(KEYS[3], string.sub(value, 19, 26))
+  redis.call('ZREM', KEYS[5], member)
+  redis.call('ZADD', KEYS[6], due >= EXACT and '+inf' or string.format('%.0f', due), member)
+end
+
+local function is_ended(value)
+  local state = string.sub(value, 2, 2)
+  return state == 'd' or state == 'f'
+end
+
+-- What is stored: the record and its outcome.
+local function seen()
+  local value = redis.call('GET', KEYS[1])
+  local outcome = value and is_ended(value) and redis.call('GET', KEYS[2])
+  return value, outcome
+end
+
+-- Makes the server count an answer as a write, where the caller waits until replicas or a disk have what it says.
+local function touch(mark, wanted)
+  if wanted == '1' then redis.call('SET', mark, '') end
+end

@@ -1,0 +1,16 @@
+-- Writes a record in place of the one that was decided by, if it is still there, the clock has not gone back since,
+-- and it is not too late.
+-- KEYS: record, outcome, floor, names, held, due, mark, audit
+-- ARGV: the record that was seen, when it was seen, not after, the next record, whether there is an outcome, the
+--       outcome, name, the row of the audit or nothing, how many rows are kept
+local value = redis.call('GET', KEYS[1])
+if value ~= ARGV[1] or now < tonumber(ARGV[2]) or now > tonumber(ARGV[3]) then
+  return { told, 0 }
+end
+put(ARGV[7], ARGV[4], ARGV[5] == '1' and ARGV[6])
+if ARGV[8] ~= '' then
+  local time = redis.call('TIME')
+  redis.call('LPUSH', KEYS[8], be8(tonumber(time[1]) * 1000000 + tonumber(time[2])) .. ARGV[8])
+  redis.call('LTRIM', KEYS[8], 0, tonumber(ARGV[9]) - 1)
+end
+return { told, 1 }

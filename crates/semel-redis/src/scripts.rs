@@ -1,0 +1,59 @@
+//! The scripts: one for each step that must be atomic. The server keeps them by the digest of their text, so that
+//! two versions of Semel beside each other run each its own.
+//!
+//! They are no function library: a library would have to be loaded into every node of a cluster, also one that joins
+//! later, by whoever may write there. A script that a node does not know is sent whole, once, and runs at once.
+
+use redis::Script as Text;
+
+/// What the scripts begin with, but for the clock.
+const PRELUDE: &str = include_str!("../scripts/prelude.lua");
+/// Stands where the body of the clock goes.
+const CLOCK: &str = "--[[clock]]";
+/// The time of the server.
+const SERVER_CLOCK: &str = "  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])";
+
+/// A script, and the digest by which a server knows it.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) text: Box<str>,
+    pub(crate) digest: Box<str>,
+}
+
+/// All scripts.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) claim: Script,
+    pub(crate) complete: Script,
+    pub(crate) count: Script,
+    pub(crate) drop: Script,
+    pub(crate) due: Script,
+    pub(crate) note: Script,
+    pub(crate) read: Script,
+    pub(crate) renew: Script,
+    pub(crate) swap: Script,
+}
+
+impl Scripts {
+    /// Puts them together with the body of the function that tells the time.
+    pub(crate) fn new(clock: Option<&str>) -> Self {
+        let prelude = PRELUDE.replace(CLOCK, clock.unwrap_or(SERVER_CLOCK));
+        let script = |body: &str| {
+            let text = format!("{prelude}\n{body}");
+            let digest = Text::new(&text).get_hash().into();
+            Script { text: text.into(), digest }
+        };
+        Self {
+            claim: script(include_str!("../scripts/record/claim.lua")),
+            complete: script(include_str!("../scripts/record/complete.lua")),
+            count: script(include_str!("../scripts/record/count.lua")),
+            drop: script(include_str!("../scripts/record/drop.lua")),
+            due: script(include_str!("../scripts/record/due.lua")),
+            note: script(include_str!("../scripts/audit/note.lua")),
+            read: script(include_str!("../scripts/record/read.lua")),
+            renew: script(include_str!("../scripts/record/renew.lua")),
+            swap: script(include_str!("../scripts/record/swap.lua")),
+        }
+    }
+}

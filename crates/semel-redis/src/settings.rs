@@ -1,0 +1,187 @@
+//! What a server must be set to before anything is kept in it.
+
+use redis::{
+    Value,
+    aio::MultiplexedConnection,
+    cluster_async::ClusterConnection,
+    cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo},
+    cmd,
+};
+use semel::{StoreError, store::capability::Durability};
+
+use crate::{
+    connect::pairs,
+    error::{Fault, invalid, is_forbidden, unavailable},
+    wait::Wait,
+};
+
+const NAMES: [&str; 3] = ["appendonly", "appendfsync", "maxmemory-policy"];
+
+/// What is demanded of every server that is connected to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Demands {
+    pub(crate) accept_volatile: bool,
+    /// What the user says of a server that does not let its settings be read.
+    pub(crate) stated: Option<Durability>,
+    pub(crate) wait: Wait,
+    /// Whether a replica may be promoted by sentinels or by the cluster itself.
+    pub(crate) fails_over: bool,
+}
+
+/// Why what was acknowledged may be lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Loss {
+    Failover,
+    Evicts,
+    NotFlushed,
+    NotKept,
+}
+
+impl Loss {
+    const fn what_to_set(self) -> &'static str {
+        match self {
+            Self::Failover => {
+                "a failover may lose what was acknowledged: set wait_replicas to 1 or more, or accept_volatile"
+            }
+            Self::Evicts => {
+                "the server may evict records: set its maxmemory-policy to noeviction, or accept_volatile"
+            }
+            Self::NotFlushed => {
+                "the server acknowledges what no disk has: set its appendfsync to always, or wait_flushed, or \
+                 accept_volatile"
+            }
+            Self::NotKept => {
+                "the server keeps nothing over a restart: set its appendonly to yes and its appendfsync to always, or \
+                 accept_volatile"
+            }
+        }
+    }
+}
+
+impl Demands {
+    /// Refuses one server that may lose what it acknowledges, unless that was accepted.
+    pub(crate) async fn of_server(
+        &self,
+        server: &mut MultiplexedConnection,
+    ) -> Result<Durability, Fault> {
+        let said = server.send_packed_command(&config()).await;
+        let durability = self.judge(said.and_then(Value::extract_error).map(|said| vec![said]))?;
+        if self.wait.asks_for_disks() {
+            let said = server.send_packed_command(&probe()).await;
+            knows_disks(said.and_then(Value::extract_error))?;
+        }
+        if self.wait.replicas_needed() > 0 {
+            let said = server.send_packed_command(cmd("INFO").arg("replication")).await?;
+            let said: String = redis::from_redis_value(said.extract_error()?).unwrap_or_default();
+            self.has_replicas(&said)?;
+        }
+        Ok(durability)
+    }
+
+    /// Refuses a cluster of which one node may: the replicas are the primaries of tomorrow.
+    pub(crate) async fn of_cluster(
+        &self,
+        cluster: &mut ClusterConnection,
+    ) -> Result<Durability, Fault> {
+        if self.wait.asks_for_disks() {
+            let one = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
+            let said = cluster.route_command(probe(), one).await;
+            knows_disks(said.and_then(Value::extract_error))?;
+        }
+        let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllNodes, None));
+        let said = cluster.route_command(config(), all).await;
+        let each = |said: Value| match said.extract_error()? {
+            Value::Map(nodes) => nodes
+                .into_iter()
+                .map(|(_, said)| said.extract_error())
+                .collect::<Result<Vec<_>, _>>(),
+            said => Ok(vec![said]),
+        };
+        self.judge(said.and_then(each))
+    }
+
+    /// What survives, by what is known.
+    fn durability(&self, known: Option<&[Value]>) -> Result<Durability, Fault> {
+        let Some(servers) = known else {
+            return self.stated.ok_or_else(|| unstated().into());
+        };
+        let lost = servers.iter().map(|said| self.loss(said)).collect::<Result<Vec<_>, _>>()?;
+        match lost.into_iter().flatten().next() {
+            None => Ok(Durability::Durable),
+            Some(_) if self.accept_volatile => Ok(Durability::Volatile),
+            Some(loss) => Err(invalid(loss.what_to_set()).into()),
+        }
+    }
+
+    fn judge(&self, said: Result<Vec<Value>, redis::RedisError>) -> Result<Durability, Fault> {
+        match said {
+            Ok(said) => self.durability(Some(&said)),
+            Err(error) if is_forbidden(&error) => self.durability(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn loss(&self, said: &Value) -> Result<Option<Loss>, Fault> {
+        let said = pairs(said.clone())?;
+        let is = |name: &str, wanted: &str| said.get(name).is_some_and(|value| value == wanted);
+        if !NAMES.iter().all(|name| said.contains_key(*name)) {
+            return Err(unstated().into());
+        }
+        let waited = self.wait.replicas_needed() > 0;
+        Ok(if !is("appendonly", "yes") {
+            Some(Loss::NotKept)
+        } else if !is("maxmemory-policy", "noeviction") {
+            Some(Loss::Evicts)
+        } else if !is("appendfsync", "always") && !self.wait.flushed {
+            Some(Loss::NotFlushed)
+        } else if self.fails_over && !waited {
+            Some(Loss::Failover)
+        } else {
+            None
+        })
+    }
+
+    fn has_replicas(&self, said: &str) -> Result<(), Fault> {
+        let count = said.lines().find_map(|line| line.trim().strip_prefix("connected_slaves:"));
+        let count: u32 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
+        if count < self.wait.replicas_needed() {
+            let message = format!(
+                "the primary has {count} replicas, and {} are waited for",
+                self.wait.replicas_needed()
+            );
+            return Err(unavailable(message).into());
+        }
+        Ok(())
+    }
+}
+
+fn config() -> redis::Cmd {
+    let mut config = cmd("CONFIG");
+    config.arg("GET").arg(&NAMES);
+    config
+}
+
+/// Asks for no disk at all: only whether the server could.
+fn probe() -> redis::Cmd {
+    let mut probe = cmd("WAITAOF");
+    probe.arg(0).arg(0).arg(1);
+    probe
+}
+
+fn knows_disks(said: redis::RedisResult<Value>) -> Result<(), Fault> {
+    match said {
+        Ok(_) => Ok(()),
+        Err(error) if is_forbidden(&error) => Err(invalid(
+            "the server cannot wait for disks (WAITAOF): it needs Redis 7.2 or Valkey, and the right to",
+        )
+        .into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn unstated() -> StoreError {
+    invalid(
+        "the server does not let its settings be read: find out whether it keeps what it acknowledges and evicts \
+         nothing, and say so by stating it durable or volatile",
+    )
+}

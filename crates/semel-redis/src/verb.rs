@@ -1,0 +1,361 @@
+//! The verbs, each one atomic step: what a script did by itself, or what [`semel::decide`] says of what it saw, put
+//! in the place of just that.
+
+use redis::Value;
+use semel::{
+    Fence, IntentId, Permit, Record, StoreError, StoreErrorKind, Timestamp, codec,
+    decide::{
+        self, Ask, Decision, Finish, FinishKind, ReleaseAsk, Resolution, ResolveAsk,
+        ResolveDecision, Settle,
+    },
+    record::State,
+    store::{
+        Actor, ClaimAnswer, Claimed, Completed, ReleaseAnswer, Released, Renew, Renewed,
+        capability::AuditRow,
+    },
+};
+
+use crate::{
+    RedisStore, audit,
+    error::{Fault, odd},
+    row,
+    space::{Place, Space},
+};
+
+/// How often a verb decides anew because the record has changed meanwhile. Each time somebody else got on.
+const ROUNDS: usize = 64;
+
+/// What a script saw.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) now: Timestamp,
+    /// The stored bytes: what is written takes their place, and no other's.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) record: Option<Record>,
+}
+
+/// What a record is to become.
+struct Next<'a> {
+    record: &'a Record,
+    not_after: Timestamp,
+    audit: Option<AuditRow>,
+}
+
+impl<'a> Next<'a> {
+    const fn of(record: &'a Record) -> Self {
+        Self { record, not_after: Timestamp::MAX, audit: None }
+    }
+}
+
+impl RedisStore {
+    /// The keys of a record's scripts, in the order that all of them have.
+    pub(crate) fn keys(&self, place: &Place) -> Vec<Vec<u8>> {
+        let bucket = self.link.space.bucket(place.bucket);
+        let mut keys = vec![bucket.of("r", &place.name), bucket.of("o", &place.name)];
+        keys.extend(["floor", "names", "held", "due", "mark"].map(|what| bucket.key(what)));
+        keys
+    }
+
+    pub(crate) async fn claimed(&self, ask: &Ask) -> Result<Claimed, Fault> {
+        let (place, blank) = (Space::place(&ask.id), row::blank(ask));
+        let (keys, not_after) = (self.keys(&place), digits(ask.not_after.as_micros()));
+        let args = [&blank[..], &not_after, &place.name, self.link.waits()];
+        for _ in 0..ROUNDS {
+            let said = self.link.run(&place, &self.scripts.claim, &keys, &args).await?;
+            let [now, granted, bytes, outcome, floor] = five(said)?;
+            let seen = saw(&ask.id, now, bytes, outcome)?;
+            let now = seen.now;
+            if granted == Value::Int(1) {
+                let record = seen.record.ok_or_else(odd)?;
+                let grant = Some(decide::Grant::Fresh);
+                let answer = ClaimAnswer::Granted { permit: record.permit(), grant };
+                return Ok(Claimed { answer, now });
+            }
+            let floor = fence(floor)?;
+            if let Some(answer) = self.decided(&place, seen, ask, floor).await? {
+                return Ok(Claimed { answer, now });
+            }
+        }
+        Err(contended())
+    }
+
+    /// Answers a claim by what is stored; `None` if that has changed meanwhile.
+    async fn decided(
+        &self,
+        place: &Place,
+        seen: Seen,
+        ask: &Ask,
+        floor: Fence,
+    ) -> Result<Option<ClaimAnswer>, Fault> {
+        let (record, now) = (seen.record.as_ref(), seen.now);
+        let (next, answer) = match (decide::claim(record, ask, now), record) {
+            // What was absent is granted by the script alone.
+            (Decision::Grant(_), None) => return Ok(None),
+            (Decision::Grant(grant), Some(_)) => {
+                let next = decide::grant(record, ask, grant, floor, now);
+                let permit = next.permit();
+                (next, ClaimAnswer::Granted { permit, grant: Some(grant) })
+            }
+            (Decision::Lose(refusal), Some(held)) => {
+                (decide::lose(held, now), ClaimAnswer::Refused(refusal))
+            }
+            (Decision::RefuseAndRewind(refusal), Some(held)) => {
+                (decide::rewind(held, now), ClaimAnswer::Refused(refusal))
+            }
+            (decision, _) => return Ok(Some(settled(decision, seen.record))),
+        };
+        let next = Next { not_after: ask.not_after, ..Next::of(&next) };
+        Ok(self.swap(place, &seen, next).await?.then_some(answer))
+    }
+
+    pub(crate) async fn renewed(&self, renewal: &Renew) -> Result<Renewed, Fault> {
+        let place = Space::place(&renewal.id);
+        let bucket = self.link.space.bucket(place.bucket);
+        let keys = [bucket.of("r", &place.name), bucket.key("mark")];
+        let fence = renewal.fence.get().to_be_bytes();
+        let lease = row::span(renewal.lease).to_be_bytes();
+        let args = [&renewal.token.as_bytes()[..], &fence, &lease, self.link.waits()];
+        let said = self.link.run(&place, &self.scripts.renew, &keys, &args).await?;
+        match &said[..] {
+            [_, Value::Int(1)] => Ok(Renewed::Held),
+            [_, Value::Int(_)] => Ok(Renewed::Stale),
+            _ => Err(odd()),
+        }
+    }
+
+    pub(crate) async fn completed(
+        &self,
+        permit: &Permit,
+        finish: &Finish,
+    ) -> Result<Completed, Fault> {
+        let place = Space::place(&permit.id);
+        for _ in 0..ROUNDS {
+            let Some(seen) = self.ended(&place, permit, finish).await? else {
+                return Ok(Completed::Stored);
+            };
+            let (record, now) = (seen.record.as_ref(), seen.now);
+            match decide::complete(record, permit.token, permit.fence, finish, now) {
+                Settle::Write(next) => {
+                    if self.swap(&place, &seen, Next::of(&next)).await? {
+                        return Ok(Completed::Stored);
+                    }
+                }
+                Settle::Already => {
+                    let record = seen.record.ok_or_else(odd)?;
+                    return Ok(Completed::Already(Box::new(record)));
+                }
+                Settle::Stale => {
+                    if finish.kind != FinishKind::Unknown {
+                        self.noted(&AuditRow::conflict(permit, finish, now)).await?;
+                    }
+                    return Ok(Completed::Stale);
+                }
+            }
+        }
+        Err(contended())
+    }
+
+    /// Ends a run that is still its permit's, in one step; else tells what is stored.
+    async fn ended(
+        &self,
+        place: &Place,
+        permit: &Permit,
+        finish: &Finish,
+    ) -> Result<Option<Seen>, Fault> {
+        let state = match finish.kind {
+            FinishKind::Done => State::Done,
+            FinishKind::Failed => State::Failed,
+            // It writes less than the others, and seldom: what is stored is read first.
+            FinishKind::Unknown => return self.seen(place, &permit.id).await.map(Some),
+        };
+        let pointer = finish.outcome.as_ref().and_then(|outcome| outcome.pointer.as_ref());
+        let rest = row::rest(finish.reason.as_deref(), pointer);
+        let outcome = finish.outcome.as_ref().map(codec::encode);
+        let said = self
+            .link
+            .run(
+                place,
+                &self.scripts.complete,
+                &self.keys(place),
+                &[
+                    permit.token.as_bytes(),
+                    &permit.fence.get().to_be_bytes(),
+                    &[row::letter(state)],
+                    &digits(row::span(finish.replay_for)),
+                    &digits(row::span(finish.remember_for.max(finish.replay_for))),
+                    &rest,
+                    if outcome.is_some() { b"1" } else { b"0" },
+                    outcome.as_deref().unwrap_or_default(),
+                    &place.name,
+                    self.link.waits(),
+                ],
+            )
+            .await?;
+        let [now, stored, bytes, outcome, _] = five(said)?;
+        if stored == Value::Int(1) {
+            return Ok(None);
+        }
+        saw(&permit.id, now, bytes, outcome).map(Some)
+    }
+
+    pub(crate) async fn released(
+        &self,
+        id: &IntentId,
+        ask: &ReleaseAsk,
+    ) -> Result<Released, Fault> {
+        let place = Space::place(id);
+        for _ in 0..ROUNDS {
+            let seen = self.seen(&place, id).await?;
+            let now = seen.now;
+            let answer = match decide::release(seen.record.as_ref(), ask, now) {
+                Settle::Already => ReleaseAnswer::Already,
+                Settle::Stale => ReleaseAnswer::NotHeld,
+                Settle::Write(next) => {
+                    if !self.swap(&place, &seen, Next::of(&next)).await? {
+                        continue;
+                    }
+                    ReleaseAnswer::Stored
+                }
+            };
+            return Ok(Released { answer, now });
+        }
+        Err(contended())
+    }
+
+    pub(crate) async fn resolved(
+        &self,
+        id: &IntentId,
+        ask: &ResolveAsk,
+        actor: &Actor,
+    ) -> Result<Resolution, Fault> {
+        let place = Space::place(id);
+        for _ in 0..ROUNDS {
+            let seen = self.seen(&place, id).await?;
+            return Ok(match decide::resolve(seen.record.as_ref(), ask, seen.now) {
+                ResolveDecision::Absent => Resolution::Absent,
+                ResolveDecision::Already => Resolution::Already,
+                ResolveDecision::Changed(state) => Resolution::Changed(state),
+                ResolveDecision::TooEarly(instant) => Resolution::TooEarly(instant),
+                ResolveDecision::Write(next) => {
+                    let audit = AuditRow::resolved(id, &ask.verdict, actor, seen.now);
+                    let next = Next { audit: Some(audit), ..Next::of(&next) };
+                    if !self.swap(&place, &seen, next).await? {
+                        continue;
+                    }
+                    Resolution::Stored
+                }
+            });
+        }
+        Err(contended())
+    }
+
+    /// Reads a record and the time.
+    pub(crate) async fn seen(&self, place: &Place, id: &IntentId) -> Result<Seen, Fault> {
+        let bucket = self.link.space.bucket(place.bucket);
+        let keys = [bucket.of("r", &place.name), bucket.of("o", &place.name), bucket.key("mark")];
+        let args = [self.link.waits()];
+        let said = self.link.run(place, &self.scripts.read, &keys, &args).await?;
+        let [now, bytes, outcome] = said.try_into().map_err(|_| odd())?;
+        saw(id, now, bytes, outcome)
+    }
+
+    /// Writes a record in the place of the one that was seen, and says whether that was still there.
+    async fn swap(&self, place: &Place, seen: &Seen, next: Next<'_>) -> Result<bool, Fault> {
+        let mut keys = self.keys(place);
+        keys.push(self.link.space.bucket(place.bucket).key("audit"));
+        let outcome = next.record.outcome.as_ref().map(codec::encode);
+        let audit = next.audit.as_ref().map(audit::bytes).unwrap_or_default();
+        let said = self
+            .link
+            .run(
+                place,
+                &self.scripts.swap,
+                &keys,
+                &[
+                    &seen.bytes,
+                    &digits(seen.now.as_micros()),
+                    &digits(next.not_after.as_micros()),
+                    &row::bytes(next.record),
+                    if outcome.is_some() { b"1" } else { b"0" },
+                    outcome.as_deref().unwrap_or_default(),
+                    &place.name,
+                    &audit,
+                    &digits(self.audit_max),
+                ],
+            )
+            .await?;
+        match &said[..] {
+            [_, Value::Int(done)] => Ok(*done == 1),
+            _ => Err(odd()),
+        }
+    }
+}
+
+/// Answers a claim for which nothing is written.
+fn settled(decision: Decision, record: Option<Record>) -> ClaimAnswer {
+    match (decision, record) {
+        (
+            Decision::Refuse(refusal)
+            | Decision::Lose(refusal)
+            | Decision::RefuseAndRewind(refusal),
+            _,
+        ) => ClaimAnswer::Refused(refusal),
+        (Decision::Replay, Some(record)) => ClaimAnswer::Replay(Box::new(record)),
+        (Decision::Yours, Some(record)) => {
+            ClaimAnswer::Granted { permit: record.permit(), grant: None }
+        }
+        (Decision::TooLate, _) => ClaimAnswer::TooLate,
+        (Decision::Stale | Decision::Replay | Decision::Yours | Decision::Grant(_), _) => {
+            ClaimAnswer::Stale
+        }
+    }
+}
+
+/// A number as the scripts read it.
+pub(crate) fn digits(number: impl Into<u64>) -> Vec<u8> {
+    number.into().to_string().into_bytes()
+}
+
+/// Reads what a script saw of a record.
+pub(crate) fn saw(id: &IntentId, now: Value, bytes: Value, outcome: Value) -> Result<Seen, Fault> {
+    let now = instant(now)?;
+    let bytes = self::bytes(bytes)?;
+    let outcome = self::bytes(outcome)?;
+    let record = bytes
+        .as_deref()
+        .map(|bytes| row::record(id.clone(), bytes, outcome.as_deref()))
+        .transpose()?;
+    Ok(Seen { now, bytes: bytes.unwrap_or_default(), record })
+}
+
+/// Reads an instant that a script told.
+pub(crate) fn instant(told: Value) -> Result<Timestamp, Fault> {
+    let text = bytes(told)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    let micros = text.and_then(|text| text.parse().ok()).ok_or_else(odd)?;
+    Ok(Timestamp::from_micros(micros))
+}
+
+/// Reads bytes, or that there are none.
+pub(crate) fn bytes(told: Value) -> Result<Option<Vec<u8>>, Fault> {
+    match told {
+        Value::BulkString(bytes) => Ok(Some(bytes)),
+        Value::Nil => Ok(None),
+        _ => Err(odd()),
+    }
+}
+
+fn fence(told: Value) -> Result<Fence, Fault> {
+    match bytes(told)? {
+        None => Ok(Fence::default()),
+        Some(bytes) => Ok(Fence::new(u64::from_be_bytes(bytes.try_into().map_err(|_| odd())?))),
+    }
+}
+
+fn five(said: Vec<Value>) -> Result<[Value; 5], Fault> {
+    said.try_into().map_err(|_| odd())
+}
+
+fn contended() -> Fault {
+    let message = "others change the record faster than this caller decides; try again";
+    StoreError::new(StoreErrorKind::Busy, message).into()
+}

@@ -1,0 +1,12 @@
+//! What only this store promises, on every kind of server, and what it does in trouble.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    missing_docs,
+    reason = "a test may fail by panicking, looks at the real clock and starts tasks"
+)]
+
+mod conformance;
+mod fixture;

@@ -34,6 +34,10 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0012_import", text: include_str!("../migrations/0012_import.sql") },
     Migration { name: "0013_inbox", text: include_str!("../migrations/0013_inbox.sql") },
     Migration { name: "0014_slots", text: include_str!("../migrations/0014_slots.sql") },
+    Migration {
+        name: "0015_receive_batch",
+        text: include_str!("../migrations/0015_receive_batch.sql"),
+    },
 ];
 
 /// The schema that this version of the crate reads and writes.

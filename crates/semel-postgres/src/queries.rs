@@ -35,6 +35,7 @@ statements! {
     import_begin => "../sql/import/begin.sql",
     import_end => "../sql/import/end.sql",
     import_state => "../sql/import/state.sql",
+    inbox_advance => "../sql/inbox/advance.sql",
     inbox_attempts => "../sql/inbox/attempts.sql",
     inbox_audit => "../sql/inbox/audit.sql",
     inbox_chain => "../sql/inbox/chain.sql",

@@ -290,13 +290,13 @@ impl Inbox {
 }
 
 impl First for AskedAll {
-    fn text<'t>(&self, transact: &'t Transact, _: Option<&'t Prepared>) -> Text<'t> {
+    fn text<'t>(&self, transact: &'t Transact, prepared: Option<&'t Prepared>) -> Text<'t> {
         let (statements, keep) = (&transact.inner.statements, transact.inner.keep);
-        let text = match self.came.span {
-            None => &statements.inbox_receive_all,
-            Some(_) => &statements.inbox_move,
+        let (text, prepared) = match self.came.span {
+            None => (&statements.inbox_receive_all, prepared.map(|prepared| &prepared.receive_all)),
+            Some(_) => (&statements.inbox_advance, prepared.map(|prepared| &prepared.advance)),
         };
-        Text { text, prepared: None, keep }
+        Text { text, prepared, keep }
     }
 
     fn values(&self) -> Vec<Value<'_>> {
@@ -363,10 +363,15 @@ impl AskedAll {
         tx: &mut T,
         answer: Option<T::Row>,
     ) -> Result<Option<(u64, T::Row)>, Fault> {
+        let statements = &inbox.transact.inner.statements;
+        let answer = match answer {
+            Some(answer) => Some(answer),
+            // The log is new, or the position stands behind the first.
+            None => tx.ask((*statements.inbox_move).into(), &self.moves(span, span.first)).await?,
+        };
         if let Some(answer) = answer {
             return Ok(Some((span.first, answer)));
         }
-        let statements = &inbox.transact.inner.statements;
         let logs = [span.log.as_str().to_owned()];
         let values = [Value::Text(Some(&self.consumer)), Value::Names(&logs)];
         let row = tx.ask((*statements.inbox_position).into(), &values).await?;

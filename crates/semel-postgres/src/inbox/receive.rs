@@ -5,7 +5,7 @@ use std::fmt;
 use semel::{
     StoreError, StoreErrorKind,
     inbox::{
-        Delivery, Recorded,
+        Delivery, Position, Recorded,
         receive::{How, Incoming},
     },
 };
@@ -134,7 +134,7 @@ impl First for Asked {
         let (text, prepared) = match &self.one.how {
             How::New => (&statements.inbox_receive, prepared.map(|prepared| &prepared.receive)),
             How::Parked => (&statements.inbox_receive_parked, None),
-            How::At(_) => (&statements.inbox_move, None),
+            How::At(_) => (&statements.inbox_advance, prepared.map(|prepared| &prepared.advance)),
         };
         Text { text, prepared, keep }
     }
@@ -147,18 +147,24 @@ impl First for Asked {
                 values.extend([Value::Bytes(Some(&self.digest)), remember]);
             }
             How::Parked => {}
-            How::At(position) => {
-                let from = offset(position.offset);
-                values.truncate(1);
-                values.extend([
-                    Value::Text(Some(position.log.as_str())),
-                    Value::Bigint(Some(from)),
-                    Value::Bigint(Some(from.saturating_add(1))),
-                ]);
-            }
+            How::At(position) => return self.moves(position),
         }
         values.push(self.idle_ms);
         values
+    }
+}
+
+impl Asked {
+    /// The parameters of a move behind the message.
+    fn moves<'a>(&'a self, position: &'a Position) -> Vec<Value<'a>> {
+        let from = offset(position.offset);
+        vec![
+            Value::Text(Some(&self.consumer)),
+            Value::Text(Some(position.log.as_str())),
+            Value::Bigint(Some(from)),
+            Value::Bigint(Some(from.saturating_add(1))),
+            self.idle_ms,
+        ]
     }
 }
 
@@ -172,7 +178,13 @@ impl<T: Tx> Form<T> for Asked {
         mut tx: T,
         answer: Result<Option<T::Row>, Fault>,
     ) -> Result<Met<T, Handling<T>, Told>, Fault> {
-        if let Some(answer) = answer? {
+        let mut answer = answer?;
+        if let (None, How::At(position)) = (&answer, &self.one.how) {
+            // The log is new, or the position stands behind the message.
+            let text = (*inbox.transact.inner.statements.inbox_move).into();
+            answer = tx.ask(text, &self.moves(position)).await?;
+        }
+        if let Some(answer) = answer {
             let at = row::instant(&answer, 0)?;
             inbox.durably(&mut tx, answer.truth(1)?).await?;
             return Ok(Met::Run(Handling::new(tx, inbox.clone(), self, at)));

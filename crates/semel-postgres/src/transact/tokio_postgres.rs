@@ -24,6 +24,8 @@ pub struct Prepared {
     pub(super) insert: Statement,
     pub(super) update: Statement,
     pub(crate) receive: Statement,
+    pub(crate) receive_all: Statement,
+    pub(crate) advance: Statement,
 }
 
 impl Transact {
@@ -42,6 +44,8 @@ impl Transact {
             insert: prepare(&statements.transact_insert, &WRITE[..22]).await?,
             update: prepare(&statements.transact_update, WRITE).await?,
             receive: prepare(&statements.inbox_receive, RECEIVE).await?,
+            receive_all: prepare(&statements.inbox_receive_all, RECEIVE_ALL).await?,
+            advance: prepare(&statements.inbox_advance, ADVANCE).await?,
         })
     }
 }
@@ -60,6 +64,13 @@ const CLAIM: &[Type] = &[
 
 /// The types of the parameters of a receipt.
 const RECEIVE: &[Type] = &[Type::TEXT, Type::TEXT, Type::TEXT, Type::BYTEA, Type::INT8, Type::INT8];
+
+/// The types of the parameters of a receipt of several.
+const RECEIVE_ALL: &[Type] =
+    &[Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::BYTEA_ARRAY, Type::INT8, Type::INT8];
+
+/// The types of the parameters of a move of a position.
+const ADVANCE: &[Type] = &[Type::TEXT, Type::TEXT, Type::INT8, Type::INT8, Type::INT8];
 
 /// The types of the parameters of a completion: the last three are of what was seen.
 const WRITE: &[Type] = &[

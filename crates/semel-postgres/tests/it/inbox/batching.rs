@@ -78,6 +78,28 @@ async fn a_batch_without_anything_new_runs_nothing() {
     assert_eq!((runs, desk.effects(None).await), (1, 500));
 }
 
+/// What is told of a batch does not depend on where in it the known ones stand.
+#[tokio::test]
+async fn each_place_of_a_known_message_is_told() {
+    let desk = Desk::new(Major::V18).await;
+    let mut client = desk.connect().await;
+    let mut other = desk.connect().await;
+    for place in 0..4 {
+        let batch: Vec<_> = (0..4).map(|n| delivery(&format!("{place}-{n}"))).collect();
+        desk.handle(&mut client, &batch[place], Some("paid")).await.map(drop).unwrap();
+        let tx = other.transaction().await.unwrap();
+        let received = desk.inbox.receive_all(tx, &batch).await.unwrap();
+        let ReceiveAll::Some(received) = received else { panic!("{received:?}") };
+        let new: Vec<_> = (0..4).filter(|at| *at != place).collect();
+        assert_eq!(received.new_ones().collect::<Vec<_>>(), new);
+        let recorded = &received.verdicts()[place];
+        assert!(matches!(recorded, Verdict::Duplicate(Some(one)) if one.answer.is_some()));
+        received.done().await.unwrap().commit().await.unwrap();
+        let known = "SELECT count(*) FROM semel.inbox";
+        assert_eq!(desk.number(known).await, 4 * (i64::try_from(place).unwrap() + 1));
+    }
+}
+
 #[tokio::test]
 async fn a_batch_that_fails_leaves_all_of_it_new() {
     let desk = Desk::new(Major::V18).await;

@@ -7,7 +7,7 @@ use std::sync::{
 
 use semel::inbox::{InboxStore, Redelivered};
 use semel_postgres::{
-    inbox::{Ran, Receive},
+    inbox::{Ran, Receive, ReceiveAll},
     transact::Isolation,
 };
 use semel_testkit::servers::Major;
@@ -30,6 +30,13 @@ async fn a_lost_race_under_repeatable_read_is_told_as_one() {
         assert!(is_first(&desk.handle(&mut winner, &delivery("a"), None).await.unwrap()));
         let received = desk.inbox.receive(tx, &delivery("a")).await.unwrap();
         assert!(matches!(received, Receive::Retry(_)), "{received:?}");
+        drop(received);
+        let tx = loser.build_transaction().isolation_level(level).start().await.unwrap();
+        tx.query_one("SELECT 1", &[]).await.unwrap();
+        assert!(is_first(&desk.handle(&mut winner, &delivery("b"), None).await.unwrap()));
+        let batch = [delivery("c"), delivery("b")];
+        let received = desk.inbox.receive_all(tx, &batch).await.unwrap();
+        assert!(matches!(received, ReceiveAll::Retry(_)), "{received:?}");
         assert_eq!(desk.effects(Some("a")).await, 1);
     }
 }

@@ -232,7 +232,8 @@ impl SqliteBuilder {
         let limits = Limits { audit_max: self.audit_max, page_max: self.page_max };
         let readers = Readers::start(&setting, self.readers, self.queue_max, Arc::clone(&time))?;
         let path = conn.path().unwrap_or_default().into();
-        let work = Work { conn, identity, time, group_max, limits };
+        let busy_wait = self.busy_wait;
+        let work = Work { conn, identity, time, group_max, limits, busy_wait };
         let writer = Writer::start(work, self.queue_max)?;
         let hints = Arc::default();
         Ok(SqliteStore { readers, writer, path, body_max: self.body_max, limits, hints })

@@ -1,5 +1,7 @@
 //! The verbs, each one atomic step: what it read decides, by [`semel::decide`], what it writes.
 
+use std::time::Duration;
+
 use semel::{
     IntentId, Permit, Record, Timestamp, codec,
     decide::{
@@ -19,6 +21,9 @@ use crate::{error::Fault, row::Seen, step::Step};
 pub(crate) trait Verb: Send + 'static {
     /// What the caller gets.
     type Answer: Send + 'static;
+
+    /// How long it waits for another connection's lock, if the store may wait as long.
+    const LOCK_WAIT: Duration = Duration::MAX;
 
     /// Does it.
     fn run(&self, step: &mut Step<'_>) -> Result<Self::Answer, Fault>;

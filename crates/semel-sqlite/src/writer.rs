@@ -4,15 +4,19 @@
 //! has returned: not even a refusal, since what it refuses by may stand in the same group. It never
 //! waits for more: while one commit is on its way to the disk the next group gathers by itself, and
 //! whatever comes before its own commit joins it.
+//!
+//! While another connection holds the file's lock, a group waits for it in short turns: each job gives up
+//! at its own time, counted from when it was asked for, and not at that of what it waits behind.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 use rusqlite::Connection;
-use semel::{StoreError, StoreErrorKind};
+use semel::{Clock, Monotonic, StoreError, StoreErrorKind, SystemClock};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -24,8 +28,14 @@ use crate::{
     verb::Verb,
 };
 
+/// How long a group waits for the file's lock before it looks who has waited long enough.
+const TURN: Duration = Duration::from_millis(50);
+
 /// A verb that waits for the writer.
 trait Job: Send {
+    /// Until when it waits for another connection's lock.
+    fn until(&self) -> Monotonic;
+
     /// Does it and keeps the answer. Says whether the group can go on.
     fn run(&mut self, step: &mut Step<'_>) -> Result<(), Fault>;
 
@@ -40,11 +50,16 @@ type Jobs = Vec<Box<dyn Job>>;
 
 struct Waiting<V: Verb> {
     verb: V,
+    until: Monotonic,
     answer: Option<Result<V::Answer, StoreError>>,
     reply: oneshot::Sender<Result<V::Answer, StoreError>>,
 }
 
 impl<V: Verb> Job for Waiting<V> {
+    fn until(&self) -> Monotonic {
+        self.until
+    }
+
     fn run(&mut self, step: &mut Step<'_>) -> Result<(), Fault> {
         let writes = step.writes();
         self.answer = None;
@@ -75,6 +90,8 @@ impl<V: Verb> Job for Waiting<V> {
 pub(crate) struct Writer {
     queue: Arc<Queue<Box<dyn Job>>>,
     thread: Option<thread::JoinHandle<()>>,
+    busy_wait: Duration,
+    clock: SystemClock,
 }
 
 /// What the thread works by.
@@ -85,6 +102,8 @@ pub(crate) struct Work {
     pub(crate) time: Arc<Time>,
     pub(crate) group_max: usize,
     pub(crate) limits: Limits,
+    /// How long another connection's lock is waited for at most.
+    pub(crate) busy_wait: Duration,
 }
 
 impl std::fmt::Debug for dyn Job {
@@ -97,18 +116,21 @@ impl Writer {
     /// Starts the thread.
     pub(crate) fn start(work: Work, queue_max: usize) -> Result<Self, StoreError> {
         let queue = Arc::new(Queue::new(queue_max));
+        let (busy_wait, clock) = (work.busy_wait, SystemClock::new());
+        work.wait_for_lock(TURN)?;
         let jobs = Arc::clone(&queue);
         let thread = thread::Builder::new()
             .name("semel-sqlite-writer".to_owned())
-            .spawn(move || work.serve(&jobs))
+            .spawn(move || work.serve(&jobs, clock))
             .map_err(|error| error::gone().with_source(error))?;
-        Ok(Self { queue, thread: Some(thread) })
+        Ok(Self { queue, thread: Some(thread), busy_wait, clock })
     }
 
     /// Has a verb done by the thread, and waits until its group is committed.
     pub(crate) async fn ask<V: Verb>(&self, lane: Lane, verb: V) -> Result<V::Answer, StoreError> {
         let (reply, answer) = oneshot::channel();
-        self.queue.push(lane, Box::new(Waiting { verb, answer: None, reply }))?;
+        let until = self.clock.monotonic().after(self.busy_wait.min(V::LOCK_WAIT));
+        self.queue.push(lane, Box::new(Waiting { verb, until, answer: None, reply }))?;
         answer.await.unwrap_or_else(|_| Err(error::gone()))
     }
 }
@@ -134,23 +156,28 @@ enum Failure {
 }
 
 impl Work {
-    fn serve(self, queue: &Queue<Box<dyn Job>>) {
+    fn serve(self, queue: &Queue<Box<dyn Job>>, clock: SystemClock) {
         while let Some(jobs) = queue.take(self.group_max) {
             self.time.watch();
-            self.group(jobs, &|room| queue.more(room));
+            self.group(jobs, &clock, &|room| queue.more(room));
         }
     }
 
+    /// Has a statement wait for a lock, within the bound for all of them.
+    fn wait_for_lock(&self, wait: Duration) -> Result<(), StoreError> {
+        self.conn.busy_timeout(wait.min(self.busy_wait)).map_err(error::driver)
+    }
+
     /// Commits `jobs`, and what `more` comes meanwhile, as one group, and answers all of it.
-    fn group(&self, mut jobs: Jobs, more: &dyn Fn(usize) -> Jobs) {
-        let mut done = self.attempt(&mut jobs, more);
+    fn group(&self, mut jobs: Jobs, clock: &SystemClock, more: &dyn Fn(usize) -> Jobs) {
+        let mut done = self.attempt(&mut jobs, clock, more);
         if self.made_room(&done) {
-            done = self.attempt(&mut jobs, &none);
+            done = self.attempt(&mut jobs, clock, &none);
         }
         match done {
             Ok(()) => jobs.into_iter().for_each(Job::answer),
             Err(Failure::One(_)) if jobs.len() > 1 => {
-                jobs.into_iter().for_each(|job| self.group(vec![job], &none));
+                jobs.into_iter().for_each(|job| self.group(vec![job], clock, &none));
             }
             Err(Failure::One(error) | Failure::All(error)) => {
                 jobs.into_iter().for_each(|job| job.refuse(error::again(&error)));
@@ -161,10 +188,15 @@ impl Work {
     /// Does all jobs in one transaction, and those that come while it is at it: it commits only when
     /// nothing waits, or the group is full. After an error nothing is written, unless the error is the
     /// commit's.
-    fn attempt(&self, jobs: &mut Jobs, more: &dyn Fn(usize) -> Jobs) -> Result<(), Failure> {
+    fn attempt(
+        &self,
+        jobs: &mut Jobs,
+        clock: &SystemClock,
+        more: &dyn Fn(usize) -> Jobs,
+    ) -> Result<(), Failure> {
         self.identity.check().map_err(Failure::All)?;
         let conn = &self.conn;
-        run(conn, "BEGIN IMMEDIATE").map_err(|error| Failure::All(error::driver(error)))?;
+        self.begin(jobs, clock, more).map_err(Failure::All)?;
         let open = Open(conn);
         let step = Step::begin(conn, &self.time, self.limits);
         let mut step = step.map_err(|fault| Failure::All(fault.into()))?;
@@ -185,16 +217,47 @@ impl Work {
         Ok(())
     }
 
+    /// Begins a transaction. While another connection holds the lock, refuses whoever has waited long
+    /// enough, and takes in who comes; fails once nobody waits any more.
+    fn begin(
+        &self,
+        jobs: &mut Jobs,
+        clock: &SystemClock,
+        more: &dyn Fn(usize) -> Jobs,
+    ) -> Result<(), StoreError> {
+        loop {
+            let busy = match run(&self.conn, "BEGIN IMMEDIATE") {
+                Err(refused) if error::is_busy(&refused) => error::driver(refused),
+                begun => return begun.map_err(error::driver),
+            };
+            jobs.extend(more(self.group_max.saturating_sub(jobs.len())));
+            let now = clock.monotonic();
+            let (waited, wait): (Jobs, Jobs) =
+                std::mem::take(jobs).into_iter().partition(|job| job.until() <= now);
+            *jobs = wait;
+            waited.into_iter().for_each(|job| job.refuse(error::again(&busy)));
+            if jobs.is_empty() {
+                return Err(busy);
+            }
+            // Where SQLite refuses without having waited.
+            thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
     /// After a full disk: moves the log into the file and empties it, which may make room.
     fn made_room(&self, done: &Result<(), Failure>) -> bool {
         let Err(Failure::All(error) | Failure::One(error)) = done else {
             return false;
         };
-        error.kind() == StoreErrorKind::Full
-            && self
+        error.kind() == StoreErrorKind::Full && {
+            // Readers of the log are waited for.
+            let waits = self.wait_for_lock(self.busy_wait);
+            let emptied = self
                 .conn
                 .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
-                .is_ok_and(|busy| busy == 0)
+                .is_ok_and(|busy| busy == 0);
+            waits.and_then(|()| self.wait_for_lock(TURN)).is_ok() && emptied
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Copies of messages that could not be handled.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use rusqlite::{Connection, Rows};
 use semel::{
@@ -13,6 +15,7 @@ use semel::{
 use super::{
     known::{self, bad_name},
     receive::number,
+    store::LOCK_WAIT,
 };
 use crate::{
     error::{Fault, damaged},
@@ -30,6 +33,7 @@ pub(super) struct Parking(pub(super) Park);
 
 impl Verb for Parking {
     type Answer = ParkAnswer;
+    const LOCK_WAIT: Duration = LOCK_WAIT;
 
     fn run(&self, step: &mut Step<'_>) -> Result<ParkAnswer, Fault> {
         let Park { consumer, delivery, fingerprint, moves, .. } = &self.0;

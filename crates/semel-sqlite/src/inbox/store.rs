@@ -1,5 +1,7 @@
 //! What happens beside the transactions of the effects: attempts, parking, positions.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use rusqlite::Connection;
 use semel::{
@@ -25,7 +27,9 @@ use crate::{
     verb::Verb,
 };
 
-/// A transaction of another connection is waited for as long as the store was told to wait for locks.
+/// How long a transaction of another connection is waited for.
+pub(super) const LOCK_WAIT: Duration = Duration::from_secs(1);
+
 #[async_trait]
 impl InboxStore for SqliteStore {
     async fn check(&self) -> Result<(), StoreError> {
@@ -137,6 +141,7 @@ struct Count {
 
 impl Verb for Count {
     type Answer = Vec<Attempts>;
+    const LOCK_WAIT: Duration = LOCK_WAIT;
 
     fn run(&self, step: &mut Step<'_>) -> Result<Vec<Attempts>, Fault> {
         let Self { consumer, messages } = self;
@@ -163,6 +168,7 @@ struct Forget {
 
 impl Verb for Forget {
     type Answer = ();
+    const LOCK_WAIT: Duration = LOCK_WAIT;
 
     fn run(&self, step: &mut Step<'_>) -> Result<(), Fault> {
         step.wrote();
@@ -195,6 +201,7 @@ struct Report(Mismatch);
 
 impl Verb for Report {
     type Answer = ();
+    const LOCK_WAIT: Duration = LOCK_WAIT;
 
     fn run(&self, step: &mut Step<'_>) -> Result<(), Fault> {
         let Mismatch { consumer, message, .. } = &self.0;

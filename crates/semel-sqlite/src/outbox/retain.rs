@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use semel::{
-    StoreError, Timestamp,
+    StoreError, StoreErrorKind, Timestamp,
     outbox::{OutboxRetain, store::Retained},
 };
 
@@ -16,7 +16,14 @@ const STEP_MAX: u32 = 1_000;
 #[async_trait]
 impl OutboxRetain for SqliteStore {
     async fn retain(&self, keep_for: Duration) -> Result<Retained, StoreError> {
-        self.write(Lane::Later, Old(keep_for)).await
+        match self.write(Lane::Later, Old(keep_for)).await {
+            Err(busy) if busy.kind() == StoreErrorKind::Busy => {
+                let mut retained = Retained::default();
+                retained.held_up = Some(busy.to_string().into());
+                Ok(retained)
+            }
+            retained => retained,
+        }
     }
 }
 
@@ -26,6 +33,7 @@ struct Old(Duration);
 
 impl Verb for Old {
     type Answer = Retained;
+    const LOCK_WAIT: Duration = Duration::from_millis(100);
 
     fn run(&self, step: &mut Step<'_>) -> Result<Retained, Fault> {
         let now = step.now();

@@ -42,7 +42,9 @@ impl Bench {
         set(&mut conn);
         let time = Arc::new(Time::new(Arc::new(SystemClock::new()), Timestamp::default()));
         let identity = Identity::of(&self.setting.path);
-        Writer::start(Work { conn, identity, time, group_max: 100, limits: LIMITS }, 100).unwrap()
+        let busy_wait = Duration::from_millis(50);
+        let work = Work { conn, identity, time, group_max: 100, limits: LIMITS, busy_wait };
+        Writer::start(work, 100).unwrap()
     }
 
     fn records(&self) -> u32 {
@@ -190,7 +192,8 @@ async fn past_the_bound_of_the_queue_callers_are_told_at_once() {
     let conn = bench.setting.writer().unwrap();
     let time = Arc::new(Time::new(Arc::new(SystemClock::new()), Timestamp::default()));
     let identity = Identity::of(&bench.setting.path);
-    let work = Work { conn, identity, time, group_max: 1, limits: LIMITS };
+    let busy_wait = Duration::from_millis(50);
+    let work = Work { conn, identity, time, group_max: 1, limits: LIMITS, busy_wait };
     let writer = Writer::start(work, 1).unwrap();
     let (held, go, entered) = Bad::new(false);
     let held = writer.ask(Lane::Later, held);

@@ -1,10 +1,12 @@
 //! Trouble with the file: each has a clear answer, and nothing that was acknowledged is lost.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use rusqlite::Connection;
 use semel::{
     Outcome, Store, StoreErrorKind,
+    inbox::{Consumer, Delivery, InboxStore, MessageId, Park, Receipt, SourceName, Uncount},
+    outbox::OutboxRetain,
     store::{
         ClaimAnswer, Completed,
         capability::{Sweep, SweepBudget},
@@ -101,6 +103,45 @@ async fn a_file_locked_by_another_program_is_busy_for_a_bounded_time() {
     assert!(matches!(claim(&store, ask("k", 2)).await.unwrap(), ClaimAnswer::Replay(_)));
     other.execute_batch("ROLLBACK").unwrap();
     granted(&store, ask("new", 2)).await;
+}
+
+/// What a consumer asks beside its transactions, and what is dropped of an outbox, waits for a second and
+/// for 100 ms, behind whatever it is asked; claims wait for as long as the store was told to.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_verb_waits_for_a_lock_as_long_as_it_says() {
+    let bench = Bench::new();
+    let store = Arc::new(bench.builder().busy_wait(Duration::from_secs(600)).open().unwrap());
+    let other = Connection::open(bench.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let claimed = {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move { claim(&store, ask("k", 1)).await })
+    };
+    let consumer = Consumer::new("billing").unwrap();
+    let message = MessageId::new(SourceName::new("queue:orders").unwrap(), "a").unwrap();
+    let delivery = Delivery::new(message.clone(), Receipt(1), None);
+    let fingerprint = delivery.fingerprint();
+    let park = Park {
+        consumer: consumer.clone(),
+        delivery,
+        fingerprint,
+        moves: false,
+        attempts: 1,
+        why: "no".into(),
+    };
+    let waits = async {
+        let counted = store.count(consumer.clone(), vec![message.clone()]).await;
+        assert_eq!(counted.unwrap_err().kind(), StoreErrorKind::Busy);
+        let uncounted = store.uncount(consumer, vec![message], Uncount::Ended).await;
+        assert_eq!(uncounted.unwrap_err().kind(), StoreErrorKind::Busy);
+        assert_eq!(store.park(park).await.unwrap_err().kind(), StoreErrorKind::Busy);
+        let retained = store.retain(Duration::ZERO).await.unwrap();
+        assert!(retained.held_up.unwrap().contains("locked"));
+    };
+    tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it waits for the lock");
+    other.execute_batch("ROLLBACK").unwrap();
+    let claimed = claimed.await.unwrap().unwrap();
+    assert!(matches!(claimed, ClaimAnswer::Granted { .. }), "{claimed:?}");
 }
 
 #[test]

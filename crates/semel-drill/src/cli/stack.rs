@@ -50,6 +50,12 @@ pub(super) struct StackArgs {
     /// The upstream always answers at once
     #[arg(long)]
     calm_upstream: bool,
+    /// Writes each effect with an event in one transaction, relays the events, and judges what arrives
+    #[arg(long)]
+    events: bool,
+    /// The receiver loses events that it has confirmed, and the drill finds it
+    #[arg(long)]
+    forgetful_receiver: bool,
     /// Begins so many intents
     #[arg(long, value_name = "N", conflicts_with = "time")]
     intents: Option<u64>,
@@ -140,6 +146,8 @@ impl StackArgs {
             on_lost: self.on_lost,
             upstream,
             calm_upstream: self.calm_upstream,
+            events: self.events,
+            forgetful_receiver: self.forgetful_receiver,
             until: self.intents.map_or(Until::Time(time), Until::Intents),
             clients: self.clients,
             seed,

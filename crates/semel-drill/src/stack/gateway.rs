@@ -24,6 +24,15 @@ use super::{StackError, intent::OPERATIONS, settings::Settings, skew::Skew};
 /// How long one may take until it is ready, again and again started.
 const READY_WAIT: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// The shortest lease of a relay.
+const RELAY_LEASE_MIN: Duration = Duration::from_secs(1);
+
+/// Where a gateway's ways lead: to the upstream and, where there are events, to their receiver.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ways {
+    pub(super) upstream: SocketAddr,
+    pub(super) receiver: Option<SocketAddr>,
+}
 
 /// One gateway.
 #[derive(Debug)]
@@ -45,12 +54,12 @@ impl Gateway {
         number: usize,
         folder: PathBuf,
         store: &str,
-        upstream: SocketAddr,
+        ways: Ways,
     ) -> io::Result<Self> {
         fs::create_dir_all(&folder)?;
         let any = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let (address, admin) = (any(), any());
-        fs::write(folder.join("semel.toml"), config(settings, store, upstream, address, admin))?;
+        fs::write(folder.join("semel.toml"), config(settings, store, ways, address, admin))?;
         let program = settings.program.clone();
         Ok(Self { number, address, admin, program, folder, skew: None, process: None })
     }
@@ -149,13 +158,14 @@ impl Gateway {
 fn config(
     settings: &Settings,
     store: &str,
-    upstream: SocketAddr,
+    ways: Ways,
     address: SocketAddr,
     admin: SocketAddr,
 ) -> String {
     let lease = settings.lease.as_millis();
     let answer_wait = settings.answer_wait().as_millis();
     let on_lost = settings.on_lost.word();
+    let upstream = ways.upstream;
     let mut text = format!(
         r#"listen = "{address}"
 admin = "{admin}"
@@ -187,6 +197,22 @@ wait = "{lease}ms"
 settle_for = "{answer_wait}ms"
 on_lost = "{on_lost}"
 in_progress = "{in_progress}"
+"#
+        );
+    }
+    if let Some(receiver) = ways.receiver {
+        let wait = settings.event_wait().as_millis();
+        let lease = (wait * 3).max(RELAY_LEASE_MIN.as_millis());
+        text += &format!(
+            r#"
+[relay]
+lease = "{lease}ms"
+retry_max = "1s"
+
+[[destination]]
+name = "receiver"
+url = "http://{receiver}/events"
+wait = "{wait}ms"
 "#
         );
     }

@@ -62,17 +62,42 @@ impl Ledger {
 
     /// Does what was asked, or finds it settled where the key is honoured; returns what to answer.
     pub(super) fn act(&self, number: u64) -> Told {
+        match self.known(number) {
+            Some(settled) => settled,
+            None => self.done(number),
+        }
+    }
+
+    /// Notes an effect, unless there is one where the key is honoured; returns what to answer.
+    pub(super) fn done(&self, number: u64) -> Told {
         let mut pages = self.lock();
         let Pages { effects, by_intent } = &mut *pages;
         let page = by_intent.entry(number).or_default();
-        if let Some(settled) = self.settled(page) {
-            return settled;
+        if let Some(done) = page.done.as_ref().filter(|_| self.keyed) {
+            return done.clone();
         }
         *effects += 1;
         page.effects += 1;
         let told = Told { status: 201, body: receipt(number, *effects) };
         page.done.get_or_insert_with(|| told.clone());
         told
+    }
+
+    /// Returns what an intent is settled as, where the key is honoured.
+    pub(super) fn known(&self, number: u64) -> Option<Told> {
+        self.lock().by_intent.get(&number).and_then(|page| self.settled(page))
+    }
+
+    /// Makes good that nobody heard of effects that there are: the books of the application have so many.
+    pub(super) fn has_at_least(&self, number: u64, effects: u64) {
+        while self
+            .lock()
+            .by_intent
+            .get(&number)
+            .is_none_or(|page| u64::try_from(page.effects).unwrap_or(u64::MAX) < effects)
+        {
+            self.done(number);
+        }
     }
 
     /// Refuses for good, unless it is settled where the key is honoured; returns what to answer.

@@ -6,12 +6,17 @@
 //! settles what nobody can say, everything is killed once more, and every answer is asked for again
 //! of every gateway; then the books are compared with what was told.
 //!
+//! With events, the upstream writes each effect and an event of it in one transaction, in the store's own
+//! database; the gateways relay the events to a receiver inside the drill, and what arrives is judged too.
+//!
 //! Everything that is drawn comes from one seed: the order of the troubles, what the upstream does
 //! with which request. The processes are real, so a run is not repeated to the bit.
 
+mod application;
 mod caller;
 mod chaos;
 mod crowd;
+mod events;
 mod gateway;
 mod intent;
 mod ledger;
@@ -19,6 +24,7 @@ mod operator;
 mod place;
 mod progress;
 mod queue;
+mod receiver;
 mod settings;
 mod shop;
 mod show;
@@ -35,6 +41,7 @@ use thiserror::Error;
 
 use self::stage::Stage;
 pub use self::{
+    events::Events,
     progress::Progress,
     settings::{OnLost, Settings, Store, Until, Upstream},
     show::{no_verdict_json, no_verdict_junit},

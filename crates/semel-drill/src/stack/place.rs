@@ -24,7 +24,10 @@ const DISK_MIB: u32 = 2_048;
 const LAG: Duration = Duration::from_millis(300);
 const STANDBY: &str = "standby";
 
-/// A way of one gateway to what is behind it.
+/// The number of the application among those who have a way, behind all gateways.
+const APPLICATION: usize = 63;
+
+/// A way of one gateway, or of the application, to what is behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) gateway: usize,
@@ -53,6 +56,11 @@ impl FilePlace {
             Disk::mount(&folder.join("disk.img"), &data, DISK_MIB).map_err(StackError::Usage)
         });
         Ok(Self { file: data.join("semel.db"), disk: disk.transpose()? })
+    }
+
+    /// Where the file lies.
+    pub(super) fn path(&self) -> &Path {
+        &self.file
     }
 
     fn url(&self) -> String {
@@ -91,6 +99,9 @@ impl ServerPlace {
             Self { primary, standby: None, lag: None, is_lagging, lines: Vec::new(), skew };
         for gateway in 0..settings.gateways {
             place.lines.push(Line::to(gateway, place.primary.address()).await);
+        }
+        if settings.events {
+            place.lines.push(Line::to(APPLICATION, place.primary.address()).await);
         }
         if settings.has(Trouble::Failover) {
             place.stand_by().await;
@@ -136,6 +147,11 @@ impl ServerPlace {
 
     fn url_for(&self, gateway: usize) -> String {
         self.lines[gateway].proxy.through(&self.primary.url())
+    }
+
+    /// The URL by which the application writes: the last way there is.
+    pub(super) fn own_url(&self) -> String {
+        self.url_for(self.lines.len() - 1)
     }
 }
 

@@ -84,6 +84,11 @@ pub struct Settings {
     pub seed: u64,
     /// What is made to go wrong.
     pub trouble: Vec<Trouble>,
+    /// Whether each effect is written with an event, which the gateways relay to a receiver.
+    pub events: bool,
+    /// Whether the receiver says of some events that it has them, and has not: they are lost, so that the
+    /// verdict can be seen to fail.
+    pub forgetful_receiver: bool,
     /// Whether commits do not wait for the standby, which lags behind: a failover then loses what was
     /// acknowledged, so that the verdict can be seen to fail.
     pub lagging_standby: bool,
@@ -100,6 +105,12 @@ impl Settings {
     #[must_use]
     pub fn answer_wait(&self) -> Duration {
         self.lease * 2
+    }
+
+    /// How long one event may take on its way.
+    #[must_use]
+    pub fn event_wait(&self) -> Duration {
+        self.lease / 4
     }
 
     /// Says whether a trouble was asked for.
@@ -131,6 +142,9 @@ impl Settings {
             return Err(
                 "a standby has no disk of its own: drill failover and power apart".to_owned()
             );
+        }
+        if self.forgetful_receiver && !self.events {
+            return Err("a receiver is there only with events".to_owned());
         }
         if self.lagging_standby && !self.has(Trouble::Failover) {
             return Err("a standby is there only with the trouble failover".to_owned());

@@ -15,7 +15,12 @@ use tokio::{
     time::sleep,
 };
 
-use super::{intent, ledger::Ledger, settings::Settings};
+use super::{
+    application::{Application, Wrote},
+    intent,
+    ledger::Ledger,
+    settings::Settings,
+};
 
 /// What it does with one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,6 +68,22 @@ impl Deed {
     }
 }
 
+/// Where the upstream acts.
+#[derive(Clone, Debug)]
+pub(super) struct Desk {
+    settings: Arc<Settings>,
+    ledger: Arc<Ledger>,
+    /// Writes each effect with its event, where there are events.
+    application: Option<Arc<Application>>,
+}
+
+/// Why an effect is not there, or not for certain.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Unacted {
+    Nothing,
+    Unknown,
+}
+
 /// The running upstream. Dropping it ends it.
 #[derive(Debug)]
 pub(super) struct Shop {
@@ -77,19 +98,24 @@ impl Drop for Shop {
 }
 
 impl Shop {
-    pub(super) async fn open(settings: &Settings, ledger: &Arc<Ledger>) -> io::Result<Self> {
+    pub(super) async fn open(
+        settings: &Settings,
+        ledger: &Arc<Ledger>,
+        application: Option<Arc<Application>>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (settings, ledger) = (Arc::new(settings.clone()), Arc::clone(ledger));
+        let desk = Desk { settings, ledger, application };
         let task = tokio::spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((tcp, _)) = listener.accept().await {
                 // What is over is forgotten.
                 while open.try_join_next().is_some() {}
-                let (settings, ledger) = (Arc::clone(&settings), Arc::clone(&ledger));
+                let desk = desk.clone();
                 open.spawn(async move {
                     // An end that breaks is what this is about.
-                    drop(serve(tcp, &settings, &ledger).await);
+                    drop(desk.serve(tcp).await);
                 });
             }
         });
@@ -97,68 +123,93 @@ impl Shop {
     }
 }
 
-async fn serve(tcp: TcpStream, settings: &Settings, ledger: &Ledger) -> io::Result<()> {
-    tcp.set_nodelay(true)?;
-    let mut wire = Wire::new(tcp);
-    while let Some(request) = wire.request().await.filter(|request| request.whole) {
-        let Some(number) = request.header(IDEMPOTENCY_KEY).and_then(intent::number) else {
-            wire.io.write_all(&answer(400, &[], "no key")).await?;
-            continue;
-        };
-        let deed = Deed::drawn(settings, number, ledger.asked(number));
-        if deed.leaves_open() {
-            ledger.unanswered(number);
-        }
-        if !does(deed, &mut wire, number, ledger).await? {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Does a deed, and says whether the connection goes on.
-async fn does(
-    deed: Deed,
-    wire: &mut Wire<TcpStream>,
-    number: u64,
-    ledger: &Ledger,
-) -> io::Result<bool> {
-    match deed {
-        Deed::Answer(after) => {
-            let told = ledger.act(number);
-            if !after.is_zero() {
-                sleep(after).await;
+impl Desk {
+    async fn serve(&self, tcp: TcpStream) -> io::Result<()> {
+        tcp.set_nodelay(true)?;
+        let mut wire = Wire::new(tcp);
+        while let Some(request) = wire.request().await.filter(|request| request.whole) {
+            let Some(number) = request.header(IDEMPOTENCY_KEY).and_then(intent::number) else {
+                wire.io.write_all(&answer(400, &[], "no key")).await?;
+                continue;
+            };
+            let nth = self.ledger.asked(number);
+            let deed = Deed::drawn(&self.settings, number, nth);
+            if deed.leaves_open() {
+                self.ledger.unanswered(number);
             }
-            wire.io.write_all(&written(&told)).await?;
+            if !self.does(deed, &mut wire, (number, nth)).await? {
+                return Ok(());
+            }
         }
-        Deed::Fault => wire.io.write_all(&answer(500, &[], "a fault")).await?,
-        Deed::NoEffect => {
-            wire.io.write_all(&answer(503, &[(SEMEL_EFFECT, "none")], "come back")).await?;
-        }
-        Deed::Refuse => wire.io.write_all(&written(&ledger.refuse(number))).await?,
-        Deed::Half => {
-            ledger.breaks_off(number);
-            let whole = written(&ledger.act(number));
-            wire.io.write_all(&whole[..whole.len() - 9]).await?;
-            return Ok(false);
-        }
-        Deed::Hang { acted } => {
-            act_if(acted, number, ledger);
-            while wire.some().await.is_some() {}
-            return Ok(false);
-        }
-        Deed::Reset { acted } => {
-            act_if(acted, number, ledger);
-            wire.io.set_zero_linger()?;
-            return Ok(false);
-        }
+        Ok(())
     }
-    Ok(true)
-}
 
-fn act_if(acted: bool, number: u64, ledger: &Ledger) {
-    if acted {
-        ledger.act(number);
+    /// Does a deed for the nth request of an intent, and says whether the connection goes on.
+    async fn does(
+        &self,
+        deed: Deed,
+        wire: &mut Wire<TcpStream>,
+        (number, nth): (u64, u64),
+    ) -> io::Result<bool> {
+        let acts = match deed {
+            Deed::Answer(_) | Deed::Half => true,
+            Deed::Hang { acted } | Deed::Reset { acted } => acted,
+            Deed::Fault | Deed::NoEffect | Deed::Refuse => false,
+        };
+        let acted = match acts {
+            true => Some(self.act(number, nth).await),
+            false => None,
+        };
+        match (deed, acted) {
+            (Deed::Answer(_) | Deed::Half, Some(Err(Unacted::Nothing))) => {
+                wire.io.write_all(&answer(503, &[(SEMEL_EFFECT, "none")], "come back")).await?;
+            }
+            (Deed::Answer(_) | Deed::Half, Some(Err(Unacted::Unknown))) => {
+                wire.io.write_all(&answer(500, &[], "nobody knows")).await?;
+            }
+            (Deed::Answer(after), Some(Ok(told))) => {
+                if !after.is_zero() {
+                    sleep(after).await;
+                }
+                wire.io.write_all(&written(&told)).await?;
+            }
+            (Deed::Half, Some(Ok(told))) => {
+                self.ledger.breaks_off(number);
+                let whole = written(&told);
+                wire.io.write_all(&whole[..whole.len() - 9]).await?;
+                return Ok(false);
+            }
+            (Deed::Fault, _) => wire.io.write_all(&answer(500, &[], "a fault")).await?,
+            (Deed::Refuse, _) => wire.io.write_all(&written(&self.ledger.refuse(number))).await?,
+            (Deed::Hang { .. }, _) => {
+                while wire.some().await.is_some() {}
+                return Ok(false);
+            }
+            (Deed::Reset { .. }, _) => {
+                wire.io.set_zero_linger()?;
+                return Ok(false);
+            }
+            (Deed::NoEffect | Deed::Answer(_) | Deed::Half, _) => {
+                wire.io.write_all(&answer(503, &[(SEMEL_EFFECT, "none")], "come back")).await?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Acts, in the application's transaction where there is one, and returns what to answer.
+    async fn act(&self, number: u64, nth: u64) -> Result<Told, Unacted> {
+        let Some(application) = &self.application else { return Ok(self.ledger.act(number)) };
+        if let Some(settled) = self.ledger.known(number) {
+            return Ok(settled);
+        }
+        match application.act(number, nth).await {
+            Wrote::Committed | Wrote::Known => Ok(self.ledger.done(number)),
+            Wrote::Nothing => Err(Unacted::Nothing),
+            Wrote::Unknown => {
+                self.ledger.unanswered(number);
+                Err(Unacted::Unknown)
+            }
+        }
     }
 }
 

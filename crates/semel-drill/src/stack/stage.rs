@@ -20,15 +20,18 @@ use tokio::{
 
 use super::{
     StackError,
+    application::Application,
     caller::Got,
     chaos::Chaos,
     crowd::Crowd,
-    gateway::Gateway,
+    events::Events,
+    gateway::{Gateway, Ways},
     intent,
     ledger::Ledger,
     operator::{Operator, Resolved},
     place::{Line, Place},
     progress::Progress,
+    receiver::Receiver,
     settings::{OnLost, Settings, Store, Until},
     shop::Shop,
     skew::{Litter, Skew},
@@ -40,6 +43,9 @@ use super::{
 const FINISH_WAIT: Duration = Duration::from_secs(180);
 /// How often what is unknown again is resolved again.
 const ROUNDS_MAX: usize = 8;
+/// How long nothing arrives until what has not arrived is lost, after everything was killed once more: far
+/// longer than a lease of the relay, a circuit and the pauses between sends.
+const NOTHING_ARRIVES_FOR: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Everything that runs. What ends first stands first.
@@ -50,6 +56,8 @@ pub(super) struct Stage {
     lines: Vec<Line>,
     place: Place,
     _shop: Shop,
+    _receiver: Option<Receiver>,
+    application: Option<Arc<Application>>,
     ledger: Arc<Ledger>,
     crowd: Arc<Crowd>,
     log: Arc<Log>,
@@ -95,20 +103,37 @@ impl Stage {
         let folder = scratch.path().to_owned();
         let litter = settings.has(Trouble::Skew).then(Litter::watch);
         let ledger = Arc::new(Ledger::new(settings.upstream));
-        let shop = Shop::open(settings, &ledger).await?;
         let place = Place::new(settings, &folder).await?;
+        let application = settings.events.then(|| Arc::new(Application::new(settings, &place)));
+        let shop = Shop::open(settings, &ledger, application.clone()).await?;
+        let receiver = match &application {
+            Some(application) => Some(Receiver::open(settings, &application.deliveries).await?),
+            None => None,
+        };
         let (mut gateways, mut lines) = (Vec::new(), place.lines());
         for number in 0..settings.gateways {
             let line = Line::to(number, shop.address).await;
+            let out = match &receiver {
+                Some(receiver) => Some(Line::to(number, receiver.address).await),
+                None => None,
+            };
+            let ways = Ways {
+                upstream: line.proxy.address(),
+                receiver: out.as_ref().map(|out| out.proxy.address()),
+            };
             let home = folder.join(format!("gateway-{number}"));
             let store = place.url_for(number);
-            let mut gateway = Gateway::new(settings, number, home, &store, line.proxy.address())?;
+            let mut gateway = Gateway::new(settings, number, home, &store, ways)?;
             if settings.has(Trouble::Skew) && settings.store == Store::Sqlite {
                 gateway.set_skew(Skew::new(folder.join(format!("clock-{number}")))?);
             }
             gateway.start().await?;
             gateways.push(gateway);
             lines.push(line);
+            lines.extend(out);
+        }
+        if let Some(application) = &application {
+            application.prepare().await?;
         }
         place.until_ready().await;
         let crowd = Crowd::new(settings, gateways.iter().map(|gateway| gateway.address).collect());
@@ -119,6 +144,8 @@ impl Stage {
             lines,
             place,
             _shop: shop,
+            _receiver: receiver,
+            application,
             ledger,
             crowd,
             log,
@@ -136,6 +163,7 @@ impl Stage {
             settings: self.settings.clone(),
             crowd: Arc::clone(&self.crowd),
             log: Arc::clone(&self.log),
+            application: self.application.clone(),
             over,
         };
         let clients = self.crowd.send();
@@ -179,6 +207,12 @@ impl Stage {
 
     /// Settles what nobody can say, as the books say, and asks for it again.
     pub(super) async fn settle(&mut self, progress: &Progress) -> Result<Settled, StackError> {
+        if let Some(application) = &self.application {
+            progress.say("the application's books are read");
+            for (number, effects) in application.effects().await? {
+                self.ledger.has_at_least(number, effects);
+            }
+        }
         progress.say("the operator resolves what is unknown");
         let home = self.folder.join("gateway-0");
         let operator = Operator::new(&self.settings, &self.place.settings()?, home).await?;
@@ -260,6 +294,26 @@ impl Stage {
         Ok(replays)
     }
 
+    /// Waits until every event has arrived, or for too long, and judges what did.
+    async fn delivered(&self) -> Option<Events> {
+        let application = self.application.as_ref()?;
+        // What ran again after it was resolved has written effects and events of its own.
+        if let Ok(effects) = application.effects().await {
+            effects.into_iter().for_each(|(number, count)| self.ledger.has_at_least(number, count));
+        }
+        let deliveries = &application.deliveries;
+        // As long as something still arrives, it is waited for: what was confirmed comes never again.
+        let (mut count, mut since) = (deliveries.delivered_count(), Instant::now());
+        while deliveries.judge().lost() > 0 && since.elapsed() < NOTHING_ARRIVES_FOR {
+            sleep(LOOK_EVERY * 4).await;
+            let now = deliveries.delivered_count();
+            if now > count {
+                (count, since) = (now, Instant::now());
+            }
+        }
+        Some(Events::of(deliveries))
+    }
+
     /// Compares the books with what was told.
     pub(super) async fn judge(
         &self,
@@ -274,6 +328,7 @@ impl Stage {
             crowd: &self.crowd,
             ledger: &self.ledger,
             log: &self.log,
+            events: self.delivered().await,
             counts: operator.counts().await?,
         };
         Ok(judge(&seen, raged, settled, replays))

@@ -88,7 +88,7 @@ impl Log {
 
 /// Which gateways were asked for an intent.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) struct Asked(u16);
+pub(super) struct Asked(u64);
 
 impl Asked {
     /// Adds a gateway.

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{
     caller::{NOT_KEPT, not_kept},
     crowd::Crowd,
+    events::{ARRIVE, Events, IN_ORDER, TRUE},
     intent,
     ledger::Ledger,
     settings::{OnLost, Settings, Store, Upstream},
@@ -104,6 +105,8 @@ pub struct Figures {
     pub differs: usize,
     /// How many final answers are not replayed.
     pub not_replayed: usize,
+    /// What became of the events, where there were any.
+    pub events: Option<Events>,
 }
 
 /// Figures and verdicts.
@@ -131,6 +134,7 @@ pub(super) struct Seen<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) log: &'a Log,
     pub(super) counts: Counts,
+    pub(super) events: Option<Events>,
 }
 
 /// What breaks each rule.
@@ -165,7 +169,20 @@ pub(super) fn judge(seen: &Seen<'_>, raged: Raged, settled: &Settled, replays: &
         let seen = format!("{} effects, {} refused", figures.effects, figures.refused);
         verdicts.push(verdict(DONE, faults.undone, seen));
     }
+    if let Some(events) = &seen.events {
+        verdicts.extend(of_events(events));
+    }
     Report { figures, verdicts }
+}
+
+fn of_events(events: &Events) -> [Verdict; 3] {
+    let Events { committed, rolled_back, arrived, copies, faults, .. } = events;
+    let seen = format!("{committed} committed, {arrived} arrived");
+    [
+        verdict(ARRIVE, faults.lost.clone(), seen),
+        verdict(IN_ORDER, faults.out_of_order.clone(), format!("{copies} further copies")),
+        verdict(TRUE, faults.untrue.clone(), format!("{rolled_back} were rolled back")),
+    ]
 }
 
 /// Checks the history against the promise.
@@ -275,6 +292,7 @@ fn figures(
         lost: faults.lost.len(),
         differs: faults.differs.len(),
         not_replayed: faults.not_replayed.len(),
+        events: seen.events.clone(),
     }
 }
 

@@ -23,6 +23,8 @@ fn settings(store: Store, seconds: u64) -> Settings {
         on_lost: OnLost::Hold,
         upstream: Upstream::Naive,
         calm_upstream: false,
+        events: false,
+        forgetful_receiver: false,
         until: Until::Time(Duration::from_secs(seconds)),
         clients: 24,
         seed: SeededEntropy::printed().seed(),
@@ -61,6 +63,44 @@ async fn gateways_on_one_file_keep_every_rule_under_trouble() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_on_one_server_keep_every_rule_under_trouble() {
     check(&settings(Store::Postgres, 11)).await;
+}
+
+/// Every event of what was committed arrived, and nothing else did, though relays died with their gateways.
+async fn check_events(settings: Settings) {
+    let settings = Settings { events: true, ..settings };
+    let report = drilled(&settings).await;
+    let table = report.table();
+    println!("{table}");
+    assert!(report.is_good(), "{table}");
+    let events = report.figures.events.as_ref().unwrap();
+    assert!(events.committed > 50 && events.arrived >= events.committed, "{table}");
+    assert!(events.rolled_back > 0 && events.copies > 0, "{table}");
+    let rules: Vec<_> = report.verdicts.iter().map(|verdict| verdict.rule.name).collect();
+    assert!(rules.ends_with(&["no-event-lost", "events-in-order", "no-false-event"]), "{rules:?}");
+}
+
+/// M16: relays on one file, killed, frozen past their lease and cut off from their receiver.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_out_of_one_file_arrive_in_order_under_trouble() {
+    check_events(settings(Store::Sqlite, 7)).await;
+}
+
+/// M91: relays on one server, which is restarted and killed besides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_out_of_one_server_arrive_in_order_under_trouble() {
+    check_events(settings(Store::Postgres, 7)).await;
+}
+
+/// The verdict can fail: events that a receiver confirmed and did not take are found to be lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_that_a_receiver_forgets_are_found() {
+    let (events, forgetful_receiver) = (true, true);
+    let settings = Settings { events, forgetful_receiver, ..settings(Store::Sqlite, 2) };
+    let settings = Settings { trouble: Vec::new(), ..settings };
+    let report = drilled(&settings).await;
+    let broken = report.verdicts.iter().filter(|one| matches!(one.ended, Ended::Broken(_)));
+    let broken: Vec<_> = broken.map(|one| one.rule.name).collect();
+    assert_eq!(broken, ["no-event-lost"], "{}", report.table());
 }
 
 /// Where the upstream honours the key, everything is done exactly once and nobody is needed.
@@ -125,6 +165,7 @@ fn the_command_tells_by_its_exit_code_and_as_json_and_junit() {
         "--intents=200",
         "--no-trouble",
         "--calm-upstream",
+        "--events",
         "--json",
         "--seed=7",
         &format!("--junit={}", junit.display()),
@@ -134,6 +175,8 @@ fn the_command_tells_by_its_exit_code_and_as_json_and_junit() {
     assert_eq!(ran.status.code(), Some(0), "{said:#}");
     assert_eq!((&said["format"], &said["outcome"]), (&1.into(), &"kept".into()));
     assert_eq!((&said["figures"]["seed"], &said["figures"]["intents"]), (&"7".into(), &200.into()));
+    let events = &said["figures"]["events"];
+    assert_eq!((&events["committed"], &events["arrived"]), (&200.into(), &200.into()), "{said:#}");
     assert!(std::fs::read_to_string(junit).unwrap().contains("failures=\"0\""));
     assert!(kept.join("data/semel.db").exists(), "the folder is kept");
     assert!(inside(&kept).is_empty(), "nothing runs there any more");
@@ -146,6 +189,7 @@ fn what_cannot_be_had_is_refused_in_one_sentence() {
         (&["--store=postgres", "--trouble=failover,power"], "drill failover and power apart"),
         (&["--store=postgres", "--lagging-standby"], "only with the trouble failover"),
         (&["--store=sqlite", "--gateways=0"], "1 to 16 gateways"),
+        (&["--store=sqlite", "--forgetful-receiver"], "only with events"),
         (&["--store=sqlite", "--clients=0"], "without clients"),
         (&["--store=sqlite", "--every=0s"], "write 500ms, 30s or 5m"),
         (&["--store=postgres", "--major=14"], "write 15, 17 or 18"),

@@ -152,9 +152,35 @@ impl Deliveries {
         self.ended(id, Fate::RolledBack);
     }
 
+    /// Notes that a transaction did not commit, whether it came so far as to append its event or not.
+    pub fn rolled_back_if_appended(&self, id: EventId) {
+        if let Some(event) = self.lock().appended.get_mut(&id) {
+            event.fate = Fate::RolledBack;
+        }
+    }
+
+    /// Notes that whatever is not known to be committed was rolled back: nobody writes any more.
+    pub fn open_are_rolled_back(&self) {
+        for event in self.lock().appended.values_mut().filter(|event| event.fate == Fate::Open) {
+            event.fate = Fate::RolledBack;
+        }
+    }
+
     /// Notes that a copy arrived, behind all that arrived before.
     pub fn delivered(&self, id: EventId, lane: &Lane, number: Number) {
         self.lock().delivered.push((id, lane.clone(), number));
+    }
+
+    /// How many copies arrived so far.
+    #[must_use]
+    pub fn delivered_count(&self) -> usize {
+        self.lock().delivered.len()
+    }
+
+    /// How many events were appended by transactions that were rolled back.
+    #[must_use]
+    pub fn rolled_back_count(&self) -> usize {
+        self.lock().appended.values().filter(|event| event.fate == Fate::RolledBack).count()
     }
 
     /// How many events are committed for certain.

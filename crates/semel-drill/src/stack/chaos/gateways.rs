@@ -105,6 +105,15 @@ async fn power(
 ) -> Result<(), StackError> {
     let Some(disk) = &mut file.disk else { return Ok(()) };
     let event = chaos.log.begin(Trouble::Power, None);
+    // A file that somebody here holds open would keep its disk: the application lets go of it first.
+    let resting = match &chaos.application {
+        Some(application) => application.rests().await,
+        None => None,
+    };
+    if chaos.application.is_some() && resting.is_none() {
+        chaos.log.end(event);
+        return Ok(());
+    }
     // All at once: nobody has time to tidy up, or to tell of a flush that met the cut half-way.
     tokio::task::block_in_place(|| {
         gateways.iter().for_each(Gateway::freeze);
@@ -112,6 +121,7 @@ async fn power(
     });
     gateways.iter_mut().for_each(Gateway::kill);
     tokio::task::block_in_place(|| disk.back());
+    drop(resting);
     hand.wait(0, 200).await;
     for gateway in gateways {
         gateway.start().await?;

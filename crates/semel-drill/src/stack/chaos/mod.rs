@@ -14,6 +14,7 @@ use tokio::{
 
 use super::{
     StackError,
+    application::Application,
     crowd::Crowd,
     gateway::Gateway,
     place::{Line, Place},
@@ -27,6 +28,8 @@ pub(super) struct Chaos {
     pub(super) settings: Settings,
     pub(super) crowd: Arc<Crowd>,
     pub(super) log: Arc<Log>,
+    /// What holds the store's file open besides the gateways, where there are events.
+    pub(super) application: Option<Arc<Application>>,
     /// Becomes true when there is to be no more trouble.
     pub(super) over: watch::Receiver<bool>,
 }

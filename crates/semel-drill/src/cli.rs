@@ -1,5 +1,7 @@
 //! The command line of the `semel-drill` binary.
 
+mod consumer;
+mod drilled;
 mod exit;
 mod http;
 mod interruption;
@@ -15,7 +17,7 @@ use clap::{Parser, Subcommand};
 use self::exit::{Exit, Failure};
 use crate::aside::aside;
 
-/// Breaks a running API on purpose and counts the effects: does a retry act twice?
+/// Breaks a running API or consumer on purpose and counts the effects: does a retry act twice?
 ///
 /// Exit codes: 0 every rule that was tried is kept, 1 a rule is broken, 2 the command line or the plan
 /// is wrong, 3 it could not be found out.
@@ -34,6 +36,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    Consumer(Box<consumer::ConsumerArgs>),
     Http(Box<http::Http>),
     Plan(plan::PlanArgs),
     Rules(rules::Rules),
@@ -68,6 +71,7 @@ impl Command {
         match self {
             // It ends by codes of its own, before.
             Self::Gateway { .. } => Ok(Exit::Fine),
+            Self::Consumer(consumer) => on_all_cores(consumer.run()),
             Self::Http(http) => on_all_cores(http.run()),
             Self::Plan(plan) => plan.run(),
             Self::Rules(rules) => rules.run(),

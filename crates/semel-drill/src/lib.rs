@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`plan`] | the file that says what to ask of an API, how its effects are counted, and what it documents |
 //! | [`effects`] | counting what really happened: by a URL, or in a database |
+//! | [`consumer`] | drilling anybody's consumer of messages, by the machinery of [`http`] |
 //! | [`http`] | drilling anybody's HTTP API: the exchanges, the scenarios, the rules that they check |
 //! | [`report`] | verdicts as a table, as JSON, as JUnit |
 //! | [`stack`] | drilling Semel itself: gateways, stores and upstreams under kills, cuts and skewed clocks |
@@ -20,6 +21,7 @@
 
 mod aside;
 pub mod cli;
+pub mod consumer;
 pub mod effects;
 pub mod http;
 pub mod plan;

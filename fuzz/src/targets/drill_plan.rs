@@ -1,7 +1,7 @@
-//! Any text as the plan of a drill: every problem has a place in the text and one sentence, they stand in its order, the
+//! Any text as the plan of a drill, of an API or of a consumer: every problem has a place in the text and one sentence, they stand in its order, the
 //! same text has the same problems, and what is not refused names its intents and expects an answer.
 
-use semel_drill::plan::{Names, Plan, PlanError, fill, fill_path, fill_pointer};
+use semel_drill::plan::{ConsumerPlan, Names, Plan, PlanError, fill, fill_path, fill_pointer};
 
 /// Checks the promise on one input.
 pub(crate) fn run(data: &[u8]) {
@@ -11,6 +11,21 @@ pub(crate) fn run(data: &[u8]) {
         Err(error) => {
             placed(text, &error);
             assert_eq!(Plan::parse(text).err(), Some(error), "the same text has the same problems");
+        }
+    }
+    match ConsumerPlan::parse(text) {
+        Ok(plan) => {
+            let message = [&plan.message.path, &plan.message.body].into_iter();
+            let mut texts = message.chain(plan.message.headers.values());
+            assert!(
+                texts.any(|text| text.contains("{{intent}}")),
+                "the intents cannot be told apart"
+            );
+        }
+        Err(error) => {
+            placed(text, &error);
+            let again = ConsumerPlan::parse(text).err();
+            assert_eq!(again, Some(error), "the same text has the same problems");
         }
     }
 }
@@ -40,8 +55,10 @@ fn can_be_drilled(plan: &Plan) {
     let expected = plan.expected();
     assert!(!expected.first.is_empty() && !expected.key.header.is_empty());
     assert!(!expected.other_operation.is_empty() && !expected.reformatted.is_empty());
-    let names =
-        |intent: &str| Names { intent: intent.into(), key: "k".into(), id: Some("7".into()) };
+    let names = |intent: &str| {
+        let (intent, id) = (intent.into(), Some("7".into()));
+        Names { intent, key: "k".into(), id, ..Names::default() }
+    };
     let asked = |names: &Names| {
         let request = &plan.request;
         (fill_path(&request.path, names), fill(&request.body, names))

@@ -1,36 +1,40 @@
-//! `semel-drill rules`: what an API with idempotency keys keeps.
+//! `semel-drill rules`: what an API with idempotency keys keeps, and what a consumer of messages does.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::exit::{Exit, Failure, say};
 use crate::{
-    http::scenario,
-    plan::hint,
+    consumer,
+    http::scenario::{self, Rule},
     report::{rules_page, rules_table},
 };
 
 /// Lists every rule with its sentence
 #[derive(Args, Debug)]
 pub(super) struct Rules {
+    /// Whose
+    #[arg(value_enum, default_value_t = Of::Http)]
+    of: Of,
     /// As the rows of a table in Markdown
     #[arg(long)]
     markdown: bool,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Of {
+    /// Of a consumer of messages
+    Consumer,
+    /// Of an HTTP API
+    Http,
+}
+
 impl Rules {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
-        let rules = scenario::rules();
+        let rules: Vec<Rule> = match self.of {
+            Of::Consumer => consumer::rules().collect(),
+            Of::Http => scenario::rules().collect(),
+        };
         say(&if self.markdown { rules_page(rules) } else { rules_table(rules) })?;
         Ok(Exit::Fine)
     }
-}
-
-/// Refuses a name that no rule has.
-pub(super) fn known(name: &str) -> Result<String, String> {
-    let names = || scenario::rules().map(|rule| rule.name);
-    if names().any(|known| known == name) {
-        return Ok(name.to_owned());
-    }
-    let near = hint(name, names());
-    Err(format!("there is no such rule{near}; `semel-drill rules` lists them"))
 }

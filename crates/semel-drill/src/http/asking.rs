@@ -25,10 +25,10 @@ const LOOKED_MAX: usize = 60;
 
 /// An intent that was asked for the first time, and answered as done.
 #[derive(Clone, Debug)]
-pub(super) struct Begun {
-    pub(super) names: Names,
-    pub(super) request: Request,
-    pub(super) answer: Answer,
+pub(crate) struct Begun {
+    pub(crate) names: Names,
+    pub(crate) request: Request,
+    pub(crate) answer: Answer,
 }
 
 const fn is_error(answer: &Answer) -> bool {
@@ -38,13 +38,13 @@ const fn is_error(answer: &Answer) -> bool {
 impl Trial<'_> {
     /// Sends a request until it is answered: "not now" is waited out, and so is no answer, a few times.
     /// The last that was got is returned.
-    pub(super) async fn ask(&self, what: &str, request: &Request) -> Got {
+    pub(crate) async fn ask(&self, what: &str, request: &Request) -> Got {
         let got = self.asked(what, request, How::Whole, |got| got.said().is_none()).await;
         self.without_error(what, request, got).await
     }
 
     /// Asks again where what was got says nothing: no answer, or an error such as plain requests meet too.
-    pub(super) async fn without_error(&self, what: &str, request: &Request, got: Got) -> Got {
+    pub(crate) async fn without_error(&self, what: &str, request: &Request, got: Got) -> Got {
         let is_trouble = match got.said() {
             None => true,
             Some(answer) => is_error(answer) && self.errs_anyway().await,
@@ -69,7 +69,7 @@ impl Trial<'_> {
     }
 
     /// Sends a request until it gets a 2xx, as far as a few tries go.
-    pub(super) async fn ask_for_success(&self, what: &str, request: &Request) -> Got {
+    pub(crate) async fn ask_for_success(&self, what: &str, request: &Request) -> Got {
         let is_trouble = |got: &Got| got.said().is_none_or(is_error);
         self.asked(what, request, How::Whole, is_trouble).await
     }
@@ -100,13 +100,13 @@ impl Trial<'_> {
     }
 
     /// Begins an intent with the operation of the plan.
-    pub(super) async fn begin(&self, what: &str) -> Tried<Begun> {
+    pub(crate) async fn begin(&self, what: &str) -> Tried<Begun> {
         self.begin_with(what, |names| self.command(names)).await
     }
 
     /// Begins an intent: a request that nothing was asked before must be answered as a first run. A
     /// server's error, or no answer, has it tried with a fresh intent; what met it may not act twice.
-    pub(super) async fn begin_with(
+    pub(crate) async fn begin_with(
         &self,
         what: &str,
         request: impl Fn(&Names) -> Request,
@@ -115,13 +115,13 @@ impl Trial<'_> {
     }
 
     /// Begins an intent whose answer is lost on its way.
-    pub(super) async fn begin_lost(&self, what: &str) -> Tried<Begun> {
+    pub(crate) async fn begin_lost(&self, what: &str) -> Tried<Begun> {
         let request = |names: &Names| self.command(names);
         self.begun(what, How::Swallow, || self.intent(), request, true).await
     }
 
     /// Begins an intent that is named by the caller, and judges no other: for the control.
-    pub(super) async fn begin_plainly(
+    pub(crate) async fn begin_plainly(
         &self,
         what: &str,
         names: impl Fn() -> Names,
@@ -194,7 +194,7 @@ impl Trial<'_> {
 
     /// Sends a request until it is definite whether it was done, as a client that keeps its key does.
     /// Every answer on the way must be one that asks for a retry.
-    pub(super) async fn settled(&self, what: &str, request: &Request) -> Tried<Answer> {
+    pub(crate) async fn settled(&self, what: &str, request: &Request) -> Tried<Answer> {
         match self.until_definite(what, request).await? {
             (Judged::Done(answer), _) => Ok(answer),
             (Judged::Unknown, got) => {
@@ -205,7 +205,7 @@ impl Trial<'_> {
     }
 
     /// Sends a request until the answer is definite, or nobody can know.
-    pub(super) async fn until_definite(
+    pub(crate) async fn until_definite(
         &self,
         what: &str,
         request: &Request,
@@ -214,7 +214,7 @@ impl Trial<'_> {
     }
 
     /// Sends a request with other content than its key was used with until the answer is definite.
-    pub(super) async fn until_refused(
+    pub(crate) async fn until_refused(
         &self,
         what: &str,
         request: &Request,

@@ -45,7 +45,7 @@ impl Chance {
 
 /// Waits that grow, and that no two clients share: full jitter, from a few milliseconds to two seconds.
 #[derive(Clone, Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     chance: Chance,
     longest: Duration,
 }
@@ -53,12 +53,12 @@ pub(super) struct Backoff {
 impl Backoff {
     const LONGEST: Duration = Duration::from_secs(2);
 
-    pub(super) const fn new(chance: Chance) -> Self {
+    pub(crate) const fn new(chance: Chance) -> Self {
         Self { chance, longest: Duration::from_millis(20) }
     }
 
     /// Returns how long to wait now; never less than the server asked for.
-    pub(super) fn next(&mut self, asked: Option<Duration>) -> Duration {
+    pub(crate) fn next(&mut self, asked: Option<Duration>) -> Duration {
         let wait = self.chance.up_to(self.longest);
         self.longest = (self.longest * 2).min(Self::LONGEST);
         wait.max(asked.unwrap_or_default())

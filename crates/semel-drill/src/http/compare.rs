@@ -21,7 +21,7 @@ const TELLING: [&str; 7] = [
 const EXCERPT_CHARS: usize = 120;
 
 /// Says how an answer differs from the first in what is not volatile; nothing if it is the first again.
-pub(super) fn difference(volatile: &[String], first: &Answer, again: &Answer) -> Option<String> {
+pub(crate) fn difference(volatile: &[String], first: &Answer, again: &Answer) -> Option<String> {
     if again.status != first.status {
         let (again, first) = (again.status, first.status);
         return Some(format!("its status is {again}, and the first's was {first}"));
@@ -79,14 +79,14 @@ fn forget(body: &mut Value, pointer: &str) {
 }
 
 /// Says what an answer lacks to be marked as a replay, where that is documented.
-pub(super) fn unmarked(expected: &Expected, again: &Answer) -> Option<String> {
+pub(crate) fn unmarked(expected: &Expected, again: &Answer) -> Option<String> {
     let (name, value) = expected.replay_header.as_ref()?;
     let marked = is_marked(expected, again);
     (!marked).then(|| format!("it is not marked as a replay by `{name}: {value}`"))
 }
 
 /// Says whether an answer is marked as a replay.
-pub(super) fn is_marked(expected: &Expected, answer: &Answer) -> bool {
+pub(crate) fn is_marked(expected: &Expected, answer: &Answer) -> bool {
     let Some((name, value)) = &expected.replay_header else { return false };
     let said = answer.header(name);
     said.is_some_and(|said| said.eq_ignore_ascii_case(value))
@@ -119,7 +119,7 @@ fn excerpt_at(body: &[u8], at: usize) -> String {
 }
 
 /// Shows the start of a body in backticks.
-pub(super) fn excerpt(body: &[u8]) -> String {
+pub(crate) fn excerpt(body: &[u8]) -> String {
     if body.is_empty() {
         return "empty".to_owned();
     }

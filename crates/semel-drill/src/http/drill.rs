@@ -23,7 +23,7 @@ pub struct Drill {
     pub seed: u64,
     /// The API's process, where the plan starts it.
     process: Option<Process>,
-    pub(super) memory: Memory,
+    pub(crate) memory: Memory,
 }
 
 impl Drill {
@@ -36,22 +36,22 @@ impl Drill {
     }
 
     /// How long one answer may take.
-    pub(super) const fn answer_within(&self) -> Duration {
+    pub(crate) const fn answer_within(&self) -> Duration {
         self.plan.bounds.answer_wait
     }
 
     /// How long a lost holder, an expiry, or a definite answer is waited for.
-    pub(super) const fn patience(&self) -> Duration {
+    pub(crate) const fn patience(&self) -> Duration {
         self.plan.bounds.patience
     }
 
     /// How long one request is retried.
-    pub(super) fn retries_for(&self) -> Duration {
+    pub(crate) fn retries_for(&self) -> Duration {
         retried_within(&self.expected, self.patience())
     }
 
     /// The API's process, where the plan starts it.
-    pub(super) const fn process(&self) -> Option<&Process> {
+    pub(crate) const fn process(&self) -> Option<&Process> {
         self.process.as_ref()
     }
 }

@@ -10,7 +10,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
 /// What a client takes from what it got.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Judged {
+pub(crate) enum Judged {
     /// A first run's answer, or its replay.
     Done(Answer),
     /// The same key again, later: it still runs, or cannot be asked now. How long to wait, if said.
@@ -26,7 +26,7 @@ pub(super) enum Judged {
 }
 
 /// Judges by the statuses that are documented.
-pub(super) fn judge(expected: &Expected, got: &Got) -> Judged {
+pub(crate) fn judge(expected: &Expected, got: &Got) -> Judged {
     let Some(answer) = got.answer() else { return Judged::Nothing };
     let status = answer.status;
     if expected.first.contains(&status) {
@@ -46,23 +46,23 @@ pub(super) fn judge(expected: &Expected, got: &Got) -> Judged {
 
 /// Judges as [`judge`] does, for a request whose content the key was not used with: where a status is
 /// documented for both, it says "mismatch" and not "later".
-pub(super) fn judge_other(expected: &Expected, got: &Got) -> Judged {
+pub(crate) fn judge_other(expected: &Expected, got: &Got) -> Judged {
     if is_mismatch(expected, got) { Judged::Mismatch } else { judge(expected, got) }
 }
 
 /// Says whether an answer is a documented "not the content that this key was used with".
-pub(super) fn is_mismatch(expected: &Expected, got: &Got) -> bool {
+pub(crate) fn is_mismatch(expected: &Expected, got: &Got) -> bool {
     got.answer().is_some_and(|answer| expected.mismatch.contains(&answer.status))
 }
 
 /// Says whether a status is documented to ask for the same key again.
-pub(super) fn is_later(expected: &Expected, status: u16) -> bool {
+pub(crate) fn is_later(expected: &Expected, status: u16) -> bool {
     expected.in_progress.contains(&status) || expected.retry.contains(&status)
 }
 
 /// Says how long to wait, if that is said, where the server itself answers "not now": by 429 or 503,
 /// unless that is documented as an answer of the operation.
-pub(super) fn busy(expected: &Expected, got: &Got) -> Option<Option<Duration>> {
+pub(crate) fn busy(expected: &Expected, got: &Got) -> Option<Option<Duration>> {
     let answer = got.said()?;
     let own = [
         &expected.first,

@@ -15,23 +15,23 @@ const COUNTS_MAX: usize = 200;
 
 /// A first answer, and what it answered.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
-    pub(super) at: Instant,
-    pub(super) names: Names,
-    pub(super) request: Request,
-    pub(super) answer: Answer,
+pub(crate) struct Told {
+    pub(crate) at: Instant,
+    pub(crate) names: Names,
+    pub(crate) request: Request,
+    pub(crate) answer: Answer,
 }
 
 /// What the rules that were kept have seen.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
-    pub(super) counts: Vec<(Names, u64)>,
-    pub(super) told: Vec<Told>,
+pub(crate) struct Kept {
+    pub(crate) counts: Vec<(Names, u64)>,
+    pub(crate) told: Vec<Told>,
 }
 
 /// What is remembered from one rule to the last.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     kept: Mutex<Kept>,
     erred: AtomicBool,
     looked_for_errors: AtomicBool,
@@ -39,7 +39,7 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Adds what a rule has seen.
-    pub(super) fn keep(&self, seen: Kept) {
+    pub(crate) fn keep(&self, seen: Kept) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let room = COUNTS_MAX.saturating_sub(kept.counts.len());
         kept.counts.extend(seen.counts.into_iter().take(room));
@@ -47,24 +47,24 @@ impl Memory {
     }
 
     /// Remembers what a plain request met: a server's error there says nothing about keys elsewhere.
-    pub(super) fn errs(&self, met: &Got) {
+    pub(crate) fn errs(&self, met: &Got) {
         if met.said().is_some_and(|answer| answer.status >= 500) {
             self.erred.store(true, Ordering::Relaxed);
         }
     }
 
     /// Says whether nobody has looked for errors of plain requests yet; from now on somebody has.
-    pub(super) fn begins_to_look_for_errors(&self) -> bool {
+    pub(crate) fn begins_to_look_for_errors(&self) -> bool {
         !self.looked_for_errors.swap(true, Ordering::Relaxed)
     }
 
     /// Says whether a plain request, which nothing was asked before, has met a server's error.
-    pub(super) fn has_erred(&self) -> bool {
+    pub(crate) fn has_erred(&self) -> bool {
         self.erred.load(Ordering::Relaxed)
     }
 
     /// Returns all that was added.
-    pub(super) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> Kept {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -3,19 +3,19 @@
 pub mod exchange;
 pub mod scenario;
 
-mod asking;
-mod chance;
+pub(crate) mod asking;
+pub(crate) mod chance;
 mod compare;
 mod connection;
 mod drill;
-mod judge;
-mod memory;
-mod process;
+pub(crate) mod judge;
+pub(crate) mod memory;
+pub(crate) mod process;
 mod reform;
 mod run;
 mod target;
-mod trial;
-mod words;
+pub(crate) mod trial;
+pub(crate) mod words;
 
 #[doc(inline)]
 pub use self::{
@@ -23,7 +23,7 @@ pub use self::{
     connection::Connection,
     drill::Drill,
     exchange::{Answer, Exchange, Got, How, Request},
-    run::{Progress, run},
+    run::{Progress, run, run_each},
     target::{Target, TargetError},
     trial::{Trial, Tried},
 };

@@ -34,7 +34,7 @@ const DEATH: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
 
 /// The API's process. Dropping it kills it with everything that it started.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(crate) struct Process {
     spec: ProcessSpec,
     target: Target,
     running: Mutex<Option<Running>>,
@@ -59,7 +59,7 @@ async fn dies_with_us() -> bool {
 }
 
 impl Process {
-    pub(super) fn new(spec: &ProcessSpec, target: &Target) -> Self {
+    pub(crate) fn new(spec: &ProcessSpec, target: &Target) -> Self {
         Self {
             spec: spec.clone(),
             target: target.clone(),
@@ -69,7 +69,7 @@ impl Process {
     }
 
     /// Starts it, and waits until it is ready.
-    pub(super) async fn start(&self) -> Result<(), String> {
+    pub(crate) async fn start(&self) -> Result<(), String> {
         let mut running = self.running.lock().await;
         self.until_silent().await?;
         let started =
@@ -81,7 +81,7 @@ impl Process {
     }
 
     /// Kills it and everything that it started, as a crash does.
-    pub(super) async fn kill(&self) {
+    pub(crate) async fn kill(&self) {
         if let Some(mut running) = self.running.lock().await.take() {
             running.signal(Signal::KILL);
             // It is gone either way: nobody else waits for it.
@@ -90,7 +90,7 @@ impl Process {
     }
 
     /// Asks it to end, as a deploy does, and waits until it has.
-    pub(super) async fn stop(&self) -> Result<(), String> {
+    pub(crate) async fn stop(&self) -> Result<(), String> {
         let Some(mut running) = self.running.lock().await.take() else { return Ok(()) };
         running.signal(Signal::TERM);
         match timeout(PATIENCE, running.child.wait()).await {

@@ -31,12 +31,21 @@ pub enum Progress<'v> {
 /// # Cancel safety
 ///
 /// Dropping the future ends the API's process; what the API was asked stays done.
-pub async fn run(
+pub async fn run(drill: &Drill, only: &[String], seen: impl FnMut(Progress<'_>)) -> Vec<Verdict> {
+    let scenarios: Vec<_> = scenario::wanted(only).collect();
+    run_each(drill, &scenarios, seen).await
+}
+
+/// Tries these scenarios; the first must be a control, without which nothing else is believed.
+///
+/// # Cancel safety
+///
+/// As [`run`].
+pub async fn run_each(
     drill: &Drill,
-    only: &[String],
+    scenarios: &[&dyn Scenario],
     mut seen: impl FnMut(Progress<'_>),
 ) -> Vec<Verdict> {
-    let scenarios: Vec<_> = scenario::wanted(only).collect();
     let mut verdicts = Vec::new();
     let mut hindered = match drill.process() {
         Some(process) => process.start().await.err().map(Ended::Failed),
@@ -50,7 +59,7 @@ pub async fn run(
             None => tried(drill, *scenario, at).await,
         };
         seen(Progress::Ended(&verdict));
-        if rule == scenario::control() && verdict.ended != Ended::Kept {
+        if rule.name == scenario::control().name && verdict.ended != Ended::Kept {
             let why = "the control did not hold, so no count can be believed";
             hindered = Some(Ended::NotTried(why.into()));
         }

@@ -49,20 +49,20 @@ struct Seen {
 
 /// What a scenario has seen: the effects by intent and what was told, the exchanges in the order of
 /// their sending, and the keys that are found guilty.
-pub(super) type Evidence = (Kept, Vec<Exchange>, Vec<String>);
+pub(crate) type Evidence = (Kept, Vec<Exchange>, Vec<String>);
 
 /// Ends a scenario: the rule is broken.
-pub(super) fn broken<T>(why: impl Into<String>) -> Tried<T> {
+pub(crate) fn broken<T>(why: impl Into<String>) -> Tried<T> {
     Err(Ended::Broken(why.into()))
 }
 
 /// Ends a scenario: it could not be found out.
-pub(super) fn failed<T>(why: impl Into<String>) -> Tried<T> {
+pub(crate) fn failed<T>(why: impl Into<String>) -> Tried<T> {
     Err(Ended::Failed(why.into()))
 }
 
 impl<'d> Trial<'d> {
-    pub(super) fn new(drill: &'d Drill, seed: u64) -> Self {
+    pub(crate) fn new(drill: &'d Drill, seed: u64) -> Self {
         let seen = Seen {
             chance: Chance::new(seed),
             exchanges: Vec::new(),
@@ -72,7 +72,7 @@ impl<'d> Trial<'d> {
         Self { drill, started: Instant::now(), seen: Mutex::new(seen) }
     }
 
-    pub(super) fn into_evidence(self) -> Evidence {
+    pub(crate) fn into_evidence(self) -> Evidence {
         let seen = self.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut exchanges = seen.exchanges;
         exchanges.sort_by_key(|exchange| exchange.sent_at);
@@ -80,29 +80,29 @@ impl<'d> Trial<'d> {
     }
 
     /// Makes a chance of its own, which follows from the seed of the drill.
-    pub(super) fn chance(&self) -> Chance {
+    pub(crate) fn chance(&self) -> Chance {
         Chance::new(self.seen().chance.next())
     }
 
     /// Makes waits that grow, which follow from the seed of the drill.
-    pub(super) fn backoff(&self) -> Backoff {
+    pub(crate) fn backoff(&self) -> Backoff {
         Backoff::new(self.chance())
     }
 
     /// Names a fresh intent, with a key in the style that is documented.
-    pub(super) fn intent(&self) -> Names {
+    pub(crate) fn intent(&self) -> Names {
         self.intent_with(self.key())
     }
 
     /// Names a fresh intent with a key as it goes over the wire.
-    pub(super) fn intent_with(&self, key: String) -> Names {
+    pub(crate) fn intent_with(&self, key: String) -> Names {
         // Names must be fresh whatever the seed: what an earlier drill left must not count.
         let intent = format!("drill-{:016x}", self.fresh());
-        Names { intent, key, id: None }
+        Names { intent, key, ..Names::default() }
     }
 
     /// Makes a fresh key in the style that is documented.
-    pub(super) fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         let uuid = uuid(self.fresh(), self.fresh());
         match self.drill.expected.key.style {
             KeyStyle::Quoted => format!("\"{uuid}\""),
@@ -111,31 +111,34 @@ impl<'d> Trial<'d> {
     }
 
     /// Draws a number that does not follow from the seed, if the system gives one.
-    pub(super) fn fresh(&self) -> u64 {
+    pub(crate) fn fresh(&self) -> u64 {
         Chance::fresh_seed().unwrap_or_else(|_| self.seen().chance.next())
     }
 
     /// The operation of the plan for an intent.
-    pub(super) fn command(&self, names: &Names) -> Request {
+    pub(crate) fn command(&self, names: &Names) -> Request {
         self.request(&self.drill.plan.request, names)
     }
 
     /// The operation of the plan with another body.
-    pub(super) fn command_with(&self, names: &Names, body: &str) -> Request {
+    pub(crate) fn command_with(&self, names: &Names, body: &str) -> Request {
         let mut request = self.command(names);
         request.body = fill(body, names).into();
         request
     }
 
     /// A request of the plan that carries the intent's key.
-    pub(super) fn request(&self, spec: &RequestSpec, names: &Names) -> Request {
+    pub(crate) fn request(&self, spec: &RequestSpec, names: &Names) -> Request {
         let mut request = self.keyless(spec, names);
-        request.headers.push((self.drill.expected.key.header.clone(), names.key.clone()));
+        let header = &self.drill.expected.key.header;
+        if !header.is_empty() {
+            request.headers.push((header.clone(), names.key.clone()));
+        }
         request
     }
 
     /// A request of the plan without a key.
-    pub(super) fn keyless(&self, spec: &RequestSpec, names: &Names) -> Request {
+    pub(crate) fn keyless(&self, spec: &RequestSpec, names: &Names) -> Request {
         let typed = spec.headers.keys().any(|name| name.eq_ignore_ascii_case("content-type"));
         let json = (!typed && !spec.body.is_empty())
             .then(|| ("content-type".to_owned(), "application/json".to_owned()));
@@ -150,12 +153,12 @@ impl<'d> Trial<'d> {
 
     /// A request beside the drilled one, such as a change of what was made: with a fresh key, in case
     /// it takes one.
-    pub(super) fn aside(&self, spec: &RequestSpec, names: &Names) -> Request {
+    pub(crate) fn aside(&self, spec: &RequestSpec, names: &Names) -> Request {
         self.request(spec, &Names { key: self.key(), ..names.clone() })
     }
 
     /// Sends a request, and keeps what came of it as evidence.
-    pub(super) async fn send(&self, what: &str, request: &Request, how: How) -> Got {
+    pub(crate) async fn send(&self, what: &str, request: &Request, how: How) -> Got {
         let sent_at = self.started.elapsed();
         let got = self.drill.target.send(request, how, self.drill.answer_within()).await;
         self.keep(what, request, &got, sent_at);
@@ -163,7 +166,7 @@ impl<'d> Trial<'d> {
     }
 
     /// Makes a connection for [`send_on`](Self::send_on), so that many can be released together.
-    pub(super) async fn connect(&self) -> Tried<Connection> {
+    pub(crate) async fn connect(&self) -> Tried<Connection> {
         let made = tokio::time::timeout(self.drill.answer_within(), self.drill.target.connect());
         match made.await {
             Ok(Ok(connection)) => Ok(connection),
@@ -173,7 +176,7 @@ impl<'d> Trial<'d> {
     }
 
     /// Sends a request on a connection that was made before.
-    pub(super) async fn send_on(
+    pub(crate) async fn send_on(
         &self,
         connection: Connection,
         what: &str,
@@ -194,7 +197,7 @@ impl<'d> Trial<'d> {
     }
 
     /// Sends a request again until it is answered, and holds the answer against the first.
-    pub(super) async fn replays(
+    pub(crate) async fn replays(
         &self,
         what: &str,
         request: &Request,
@@ -210,49 +213,54 @@ impl<'d> Trial<'d> {
     }
 
     /// Says how an answer differs from the first, in what the plan does not call volatile.
-    pub(super) fn difference(&self, first: &Answer, again: &Answer) -> Option<String> {
+    pub(crate) fn difference(&self, first: &Answer, again: &Answer) -> Option<String> {
         compare::difference(&self.drill.expected.volatile, first, again)
     }
 
     /// Remembers keys whose exchanges show that the rule is broken.
-    pub(super) fn blame(&self, keys: impl IntoIterator<Item = String>) {
+    pub(crate) fn blame(&self, keys: impl IntoIterator<Item = String>) {
         self.seen().guilty.extend(keys);
     }
 
     /// Says whether a request may have run without being answered so: its answer was lost, or an error.
-    pub(super) fn may_have_run(&self, request: &Request) -> bool {
+    pub(crate) fn may_have_run(&self, request: &Request) -> bool {
         self.seen().exchanges.iter().any(|exchange| {
             let said = exchange.got.said();
             exchange.request == *request && said.is_none_or(|answer| answer.status >= 500)
         })
     }
 
+    /// Says how often a request was sent.
+    pub(crate) fn deliveries_of(&self, request: &Request) -> usize {
+        self.seen().exchanges.iter().filter(|exchange| exchange.request == *request).count()
+    }
+
     /// Says how long the last request took.
-    pub(super) fn last_took(&self) -> Duration {
+    pub(crate) fn last_took(&self) -> Duration {
         self.seen().exchanges.last().map_or(Duration::ZERO, |exchange| exchange.took)
     }
 
     /// Remembers a first answer until the end of the drill.
-    pub(super) fn remember(&self, names: &Names, request: &Request, answer: &Answer) {
+    pub(crate) fn remember(&self, names: &Names, request: &Request, answer: &Answer) {
         let at = Instant::now();
         let (names, request, answer) = (names.clone(), request.clone(), answer.clone());
         self.seen().kept.told.push(Told { at, names, request, answer });
     }
 
     /// Counts an intent's effects when nothing of it can be under way any more.
-    pub(super) async fn count(&self, names: &Names) -> Tried<u64> {
+    pub(crate) async fn count(&self, names: &Names) -> Tried<u64> {
         let counted = self.drill.effects.count_settled(names).await;
         self.counted(names, counted)
     }
 
     /// Counts an intent's effects of which nothing was under way for long.
-    pub(super) async fn count_now(&self, names: &Names) -> Tried<u64> {
+    pub(crate) async fn count_now(&self, names: &Names) -> Tried<u64> {
         let counted = self.drill.effects.count(names).await;
         self.counted(names, counted)
     }
 
     /// Counts an intent's effects, waiting a little for as many as were answered.
-    pub(super) async fn count_up_to(&self, names: &Names, awaited: u64) -> Tried<u64> {
+    pub(crate) async fn count_up_to(&self, names: &Names, awaited: u64) -> Tried<u64> {
         let began = Instant::now();
         loop {
             if self.count_now(names).await? >= awaited || began.elapsed() > EFFECT_WITHIN {
@@ -277,12 +285,12 @@ impl<'d> Trial<'d> {
     }
 
     /// Demands that an intent happened once.
-    pub(super) async fn happened_once(&self, names: &Names, after: &str) -> Tried<()> {
+    pub(crate) async fn happened_once(&self, names: &Names, after: &str) -> Tried<()> {
         self.happened(names, 1, after).await
     }
 
     /// Demands how often an intent happened.
-    pub(super) async fn happened(&self, names: &Names, times: u64, after: &str) -> Tried<()> {
+    pub(crate) async fn happened(&self, names: &Names, times: u64, after: &str) -> Tried<()> {
         let count = self.count_up_to(names, times).await?;
         if count == times {
             return Ok(());

@@ -1,14 +1,15 @@
 //! What must hold between the settings of a plan, so that its drill can find anything out.
 
+pub(super) mod consumer;
 mod effects;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 use http::{HeaderName, HeaderValue, Method, Uri};
 use serde_json::Value;
 
 use super::{
-    Plan, RequestSpec,
+    Plan, ProcessSpec, RequestSpec,
     expected::Published,
     reading::Reading,
     spec::{Bounds, KeyStyle, Late, ResourceSpec},
@@ -26,7 +27,7 @@ const OWN_HEADERS: [&str; 4] = ["connection", "content-length", "host", "transfe
 
 /// Notes everything that is wrong.
 pub(super) fn check(plan: &Plan, reading: &mut Reading<'_>) {
-    name(plan, reading);
+    name(&plan.name, plan.target.as_ref(), reading);
     key(plan, reading);
     request("request", &plan.request, BEFORE, plan, reading);
     if !names_intent(&plan.request.path, &plan.request.body) {
@@ -41,19 +42,19 @@ pub(super) fn check(plan: &Plan, reading: &mut Reading<'_>) {
     if let Some(resource) = &plan.resource {
         resource_is_named(resource, plan, reading);
     }
-    effects::check(&plan.effects, reading);
+    effects::check(&effects::PLAN, &plan.effects, reading);
     lifetime(plan, reading);
-    process(plan, reading);
+    process(plan.process.as_ref(), reading);
     answers(plan, reading);
     bounds(&plan.bounds, reading);
 }
 
-fn name(plan: &Plan, reading: &mut Reading<'_>) {
-    let length = plan.name.chars().count();
-    if length == 0 || length > 200 || plan.name.contains(char::is_control) {
+fn name(name: &str, target: Option<&String>, reading: &mut Reading<'_>) {
+    let length = name.chars().count();
+    if length == 0 || length > 200 || name.contains(char::is_control) {
         reading.problem("name", "`name` must be one line of 1 to 200 characters");
     }
-    if let Some(target) = &plan.target
+    if let Some(target) = target
         && !template::has_variable(target)
         && !is_url(target)
     {
@@ -101,12 +102,7 @@ fn request(
     plan: &Plan,
     reading: &mut Reading<'_>,
 ) {
-    let method = Method::from_bytes(spec.method.as_bytes());
-    let upper = !spec.method.contains(|c: char| c.is_ascii_lowercase());
-    if method.is_err() || !upper || spec.method == "CONNECT" {
-        let message = format!("`{path}.method` must be a method in capitals, such as \"POST\"");
-        reading.problem(&format!("{path}.method"), message);
-    }
+    method(&format!("{path}.method"), &spec.method, reading);
     let place = format!("{path}.path");
     local_path(&place, &spec.path, reading);
     templates(&place, &spec.path, allowed, reading);
@@ -115,6 +111,14 @@ fn request(
     for name in spec.headers.keys().filter(|name| name.eq_ignore_ascii_case(plan.key_header())) {
         let place = format!("{path}.headers.{name}");
         reading.problem(&place, format!("`{place}` carries the key: the drill sends it itself"));
+    }
+}
+
+fn method(place: &str, method: &str, reading: &mut Reading<'_>) {
+    let upper = !method.contains(|c: char| c.is_ascii_lowercase());
+    if Method::from_bytes(method.as_bytes()).is_err() || !upper || method == "CONNECT" {
+        let message = format!("`{place}` must be a method in capitals, such as \"POST\"");
+        reading.problem(place, message);
     }
 }
 
@@ -313,8 +317,8 @@ fn lifetime(plan: &Plan, reading: &mut Reading<'_>) {
     }
 }
 
-fn process(plan: &Plan, reading: &mut Reading<'_>) {
-    let Some(process) = &plan.process else {
+fn process(process: Option<&ProcessSpec>, reading: &mut Reading<'_>) {
+    let Some(process) = process else {
         return;
     };
     if process.start.first().is_none_or(String::is_empty) {
@@ -366,20 +370,28 @@ fn answers(plan: &Plan, reading: &mut Reading<'_>) {
 }
 
 fn bounds(bounds: &Bounds, reading: &mut Reading<'_>) {
-    if !(2..=500).contains(&bounds.racers) {
-        reading.problem("bounds.racers", "`bounds.racers` must be from 2 to 500");
+    count("racers", bounds.racers, 2..=500, reading);
+    count("storm", bounds.storm, 1..=5000, reading);
+    waits(bounds.answer_wait, bounds.patience, reading);
+}
+
+fn count(name: &str, count: usize, allowed: RangeInclusive<usize>, reading: &mut Reading<'_>) {
+    if !allowed.contains(&count) {
+        let (least, most) = (allowed.start(), allowed.end());
+        let message = format!("`bounds.{name}` must be from {least} to {most}");
+        reading.problem(&format!("bounds.{name}"), message);
     }
-    if !(1..=5000).contains(&bounds.storm) {
-        reading.problem("bounds.storm", "`bounds.storm` must be from 1 to 5000");
-    }
+}
+
+fn waits(answer_wait: Duration, patience: Duration, reading: &mut Reading<'_>) {
     let minutes_10 = Duration::from_secs(600);
-    if bounds.answer_wait.is_zero() || bounds.answer_wait > minutes_10 {
+    if answer_wait.is_zero() || answer_wait > minutes_10 {
         reading.problem(
             "bounds.answer_wait",
             "`bounds.answer_wait` must be more than 0 and up to 10 minutes",
         );
     }
-    if bounds.patience > Duration::from_secs(86_400) {
+    if patience > Duration::from_secs(86_400) {
         reading.problem("bounds.patience", "`bounds.patience` must be up to 24 hours");
     }
 }

@@ -49,7 +49,7 @@ pub struct Expected {
 /// How the key is sent, and what is documented of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeyRules {
-    /// The header.
+    /// The header; empty where the plan's texts name the key by themselves, as those of a consumer do.
     pub header: String,
     /// What a key looks like.
     pub style: KeyStyle,

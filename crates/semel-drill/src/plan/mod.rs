@@ -7,6 +7,7 @@
 
 mod builtin;
 mod check;
+mod consumer;
 mod expected;
 mod mask;
 mod problem;
@@ -26,11 +27,15 @@ use toml::de::DeTable;
 
 #[doc(inline)]
 pub use self::{
-    builtin::{BUILTIN, Builtin, builtin},
+    builtin::{BUILTIN, Builtin, Drilled, builtin},
+    consumer::{
+        BatchSpec, ConsumerAnswersSpec, ConsumerBounds, ConsumerPlan, Format, LateMessage,
+        MessageSpec, MessageVariants, OrderedSpec,
+    },
     expected::{Expected, KeyRules},
     mask::Secrets,
     problem::{PlanError, Problem},
-    reference::reference_page,
+    reference::{consumer_reference_page, reference_page},
     span::written,
     spec::{
         AnswersSpec, Bounds, Contract, EffectsSpec, KeySpec, KeyStyle, Late, LifetimeSpec, Other,
@@ -38,11 +43,11 @@ pub use self::{
     },
     template::{Names, fill, fill_path, fill_pointer},
 };
+pub(crate) use self::{consumer::by_key, problem::hint, span::span};
 use self::{
     problem::Found,
     reading::{Reading, Table, Variables},
 };
-pub(crate) use self::{problem::hint, span::span};
 
 /// The longest plan that is read, in bytes.
 const PLAN_MAX: u64 = 1 << 20;
@@ -62,16 +67,7 @@ impl Plan {
     /// # Errors
     /// There is no such plan, or everything that is wrong with it.
     pub fn read(path_or_name: &str) -> Result<Self, PlanError> {
-        let path = Path::new(path_or_name);
-        let variables: Variables<'_> = &|name| std::env::var(name).ok();
-        if let (false, Some(builtin)) = (path.is_file(), builtin(path_or_name)) {
-            return Self::parse_in(builtin.text, Path::new(""), Some(variables))
-                .map_err(|error| error.of(path_or_name));
-        }
-        let text = read_bounded(path)
-            .map_err(|why| PlanError::unread(path_or_name, unread(path_or_name, &why)))?;
-        let folder = path.parent().unwrap_or_else(|| Path::new(""));
-        Self::parse_in(&text, folder, Some(variables)).map_err(|error| error.of(path_or_name))
+        read(path_or_name, Drilled::Http, Self::parse_in)
     }
 
     fn parse_in(
@@ -79,31 +75,76 @@ impl Plan {
         folder: &Path,
         variables: Option<Variables<'_>>,
     ) -> Result<Self, PlanError> {
-        let tree = DeTable::parse(text).map_err(|error| {
-            let message = format!("this is not TOML: {}", error.message().replace('\n', "; "));
-            let span = error.span().unwrap_or(0..0);
-            let found = Found { setting: String::new(), message, span };
-            PlanError { plan: "plan".to_owned(), problems: vec![found.placed(text)] }
-        })?;
-        let mut reading = Reading::new(folder, variables);
-        let plan = Self::from_table(&mut Table::new(tree.get_ref(), "", &mut reading));
-        if let Some(plan) = &plan {
-            check::check(plan, &mut reading);
-        }
-        let (mut plan, secrets) = reading.end(plan, text)?;
+        let (mut plan, secrets) = parse(text, folder, variables, Self::from_table, check::check)?;
         plan.secrets = secrets;
-        plan.root(folder);
+        plan.effects.root(folder);
         Ok(plan)
     }
+}
 
+impl EffectsSpec {
     /// Lets a relative file of SQLite start at the plan's folder.
     fn root(&mut self, folder: &Path) {
-        let database = self.effects.database.as_mut();
+        let database = self.database.as_mut();
         let file = database.as_ref().and_then(|database| database.strip_prefix("sqlite:"));
         if let Some(rooted) = file.map(|file| format!("sqlite:{}", folder.join(file).display())) {
-            self.effects.database = Some(rooted);
+            self.database = Some(rooted);
         }
     }
+}
+
+/// Reads a plan from a file or, where there is no such file, the built-in one of that name.
+fn read<P>(
+    path_or_name: &str,
+    of: Drilled,
+    parse_in: impl Fn(&str, &Path, Option<Variables<'_>>) -> Result<P, PlanError>,
+) -> Result<P, PlanError> {
+    let path = Path::new(path_or_name);
+    let variables: Variables<'_> = &|name| std::env::var(name).ok();
+    if let (false, Some(builtin)) = (path.is_file(), builtin(path_or_name, of)) {
+        return parse_in(builtin.text, Path::new(""), Some(variables))
+            .map_err(|error| error.of(path_or_name));
+    }
+    let text = read_bounded(path)
+        .map_err(|why| PlanError::unread(path_or_name, unread(path_or_name, of, &why)))?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    parse_in(&text, folder, Some(variables)).map_err(|error| error.of(path_or_name))
+}
+
+/// Says what a plan is for: a built-in one by its name, a file by whether it has a message.
+#[must_use]
+pub fn kind_of(path_or_name: &str) -> Drilled {
+    let path = Path::new(path_or_name);
+    let of_name = BUILTIN.iter().find(|plan| plan.name == path_or_name).map(|plan| plan.of);
+    match of_name {
+        Some(of) if !path.is_file() => of,
+        _ if read_bounded(path).is_ok_and(|text| ConsumerPlan::is_meant(&text)) => {
+            Drilled::Consumer
+        }
+        _ => Drilled::Http,
+    }
+}
+
+/// Reads what a text declares, and checks it.
+fn parse<P>(
+    text: &str,
+    folder: &Path,
+    variables: Option<Variables<'_>>,
+    from_table: impl Fn(&mut Table<'_, '_, '_>) -> Option<P>,
+    check: impl Fn(&P, &mut Reading<'_>),
+) -> Result<(P, Secrets), PlanError> {
+    let tree = DeTable::parse(text).map_err(|error| {
+        let message = format!("this is not TOML: {}", error.message().replace('\n', "; "));
+        let span = error.span().unwrap_or(0..0);
+        let found = Found { setting: String::new(), message, span };
+        PlanError { plan: "plan".to_owned(), problems: vec![found.placed(text)] }
+    })?;
+    let mut reading = Reading::new(folder, variables);
+    let plan = from_table(&mut Table::new(tree.get_ref(), "", &mut reading));
+    if let Some(plan) = &plan {
+        check(plan, &mut reading);
+    }
+    reading.end(plan, text)
 }
 
 /// Reads a file that must not be longer than a plan may be.
@@ -119,8 +160,8 @@ fn read_bounded(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-fn unread(name: &str, why: &str) -> String {
-    let names = BUILTIN.iter().map(|plan| plan.name);
+fn unread(name: &str, of: Drilled, why: &str) -> String {
+    let names = BUILTIN.iter().filter(|plan| plan.of == of).map(|plan| plan.name);
     let listed = names.clone().collect::<Vec<_>>().join(", ");
     format!("it cannot be read ({why}), and the built-in plans are {listed}{}", hint(name, names))
 }

@@ -3,30 +3,40 @@
 use std::fmt::Write;
 
 use super::{
-    Plan,
+    ConsumerPlan, Plan,
     schema::{Kind, Section, Setting, Value},
 };
 
-/// Returns the reference page in Markdown.
+/// Returns the reference page of a plan for an API, in Markdown.
 #[must_use]
 pub fn reference_page() -> String {
-    let mut out = String::from(include_str!("reference.txt"));
-    if let Kind::Table(plan) = Plan::kind() {
+    page(include_str!("reference.txt"), Plan::kind())
+}
+
+/// Returns the reference page of a plan for a consumer, in Markdown.
+#[must_use]
+pub fn consumer_reference_page() -> String {
+    page(include_str!("consumer/reference.txt"), ConsumerPlan::kind())
+}
+
+fn page(start: &str, of: Kind) -> String {
+    let mut out = start.to_owned();
+    if let Kind::Table(plan) = of {
         let mut shown = Vec::new();
         section(&mut out, "", &plan(), &mut shown);
     }
     out
 }
 
-fn section(out: &mut String, path: &str, of: &Section, shown: &mut Vec<&'static str>) {
+fn section(out: &mut String, path: &str, of: &Section, shown: &mut Vec<(&'static str, String)>) {
     let title = if path.is_empty() { "The file".to_owned() } else { format!("`[{path}]`") };
     let _infallible = write!(out, "\n## {title}\n\n{}\n", words(of.words));
     // A request is a request wherever it stands.
-    if shown.contains(&of.name) {
-        out.push_str("\nIt has the settings of `[request]`.\n");
+    if let Some((_, first)) = shown.iter().find(|(name, _)| *name == of.name) {
+        let _infallible = write!(out, "\nIt has the settings of `[{first}]`.\n");
         return;
     }
-    shown.push(of.name);
+    shown.push((of.name, path.to_owned()));
     out.push_str("\n| setting | what is written | default | meaning |\n|---|---|---|---|\n");
     for setting in &of.settings {
         row(out, setting);

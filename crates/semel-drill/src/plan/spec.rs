@@ -189,7 +189,7 @@ table! {
         /// Where it runs; a relative path starts at the plan's folder, and `"."` is that folder. Unless
         /// said, where the drill runs.
         folder: Option<PathBuf>,
-        /// A path that answers 2xx once the API is ready.
+        /// A path that answers 2xx once it is ready.
         ready: String,
     }
 }

@@ -2,8 +2,8 @@
 
 use super::problem::hint;
 
-/// The names that a template may hold, `env:` with the name of a variable.
-const KNOWN: [&str; 4] = ["intent", "key", "id", "env:"];
+/// What the place of a message in its aggregate is unless somebody says.
+const FIRST: &str = "1";
 
 /// What the names of a template stand for.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -14,6 +14,10 @@ pub struct Names {
     pub key: String,
     /// What the first answer named at `resource.id`.
     pub id: Option<String>,
+    /// Whose message it is, if that is not the intent's alone.
+    pub aggregate: Option<String>,
+    /// Which message of its aggregate it is; the first unless said.
+    pub sequence: Option<String>,
 }
 
 impl Names {
@@ -22,6 +26,8 @@ impl Names {
             "intent" => Some(&self.intent),
             "key" => Some(&self.key),
             "id" => self.id.as_deref(),
+            "aggregate" => Some(self.aggregate.as_deref().unwrap_or(&self.intent)),
+            "sequence" => Some(self.sequence.as_deref().unwrap_or(FIRST)),
             _ => None,
         }
     }
@@ -110,12 +116,13 @@ pub(super) fn problem(text: &str, allowed: &[&str]) -> Option<String> {
     let fits =
         |name: &&str| allowed.contains(name) || name.strip_prefix("env:").is_some_and(is_env);
     let wrong = names(text).into_iter().find(|name| !fits(name))?;
-    if KNOWN.contains(&wrong) && wrong != "env:" {
-        return Some(format!("has no `{{{{{wrong}}}}}` yet"));
+    if wrong == "id" {
+        return Some("has no `{{id}}` yet".to_owned());
     }
-    let near = hint(wrong.trim(), KNOWN).replace('`', "");
+    let near = hint(wrong.trim(), allowed.iter().copied().chain(["env:"])).replace('`', "");
+    let known = allowed.join(", ");
     Some(format!(
-        "names `{{{{{wrong}}}}}`, which stands for nothing{near}; known are intent, key, id and env:NAME"
+        "names `{{{{{wrong}}}}}`, which stands for nothing{near}; known are {known} and env:NAME"
     ))
 }
 
@@ -140,7 +147,8 @@ mod tests {
     use super::*;
 
     fn names_of(intent: &str, id: Option<&str>) -> Names {
-        Names { intent: intent.into(), key: "k-1".into(), id: id.map(str::to_owned) }
+        let (intent, key) = (intent.into(), "k-1".into());
+        Names { intent, key, id: id.map(str::to_owned), ..Names::default() }
     }
 
     #[test]
@@ -153,6 +161,7 @@ mod tests {
             ("{{intent}}{{intent}}", "i-1i-1"),
             ("{{other}} {{ }} {{", "{{other}} {{ }} {{"),
             ("/x/{{id}}", "/x/a/b"),
+            ("{{aggregate}} {{sequence}}", "i-1 1"),
         ];
         for (text, filled) in cases {
             assert_eq!(fill(text, &names), filled, "{text}");
@@ -168,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_was_put_in_is_no_template() {
-        let names = Names { intent: "{{key}}".into(), key: "k".into(), id: None };
+        let names = Names { intent: "{{key}}".into(), key: "k".into(), ..Names::default() };
         assert_eq!(fill("{{intent}} {{id}}", &names), "{{key}} {{id}}");
     }
 

@@ -4,7 +4,10 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use super::{Ended, Outcome, Report, Verdict};
-use crate::http::{Answer, Exchange, Got};
+use crate::{
+    http::{Answer, Exchange, Got},
+    plan::Contract,
+};
 
 /// The version of the document. Members may be added; none changes its meaning without a new number.
 pub const FORMAT: u32 = 1;
@@ -19,7 +22,7 @@ impl Report {
             "format": FORMAT,
             "name": self.name,
             "target": self.target,
-            "contract": self.contract.word(),
+            "contract": self.contract.map(Contract::word),
             "seed": self.seed.to_string(),
             "took_ms": millis(self.took),
             "interrupted": self.interrupted,

@@ -18,13 +18,15 @@ impl Report {
             seconds(self.took)
         );
         let (name, target) = (escaped(&self.name), escaped(&self.target));
+        let contract = self.contract.map(|contract| {
+            format!("<property name=\"contract\" value=\"{}\"/>\n", contract.word())
+        });
+        let contract = contract.unwrap_or_default();
         let mut out = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {numbers}>\n\
              <testsuite name=\"{name}\" {numbers}>\n<properties>\n\
              <property name=\"target\" value=\"{target}\"/>\n\
-             <property name=\"contract\" value=\"{}\"/>\n\
-             <property name=\"seed\" value=\"{}\"/>\n</properties>\n",
-            self.contract.word(),
+             {contract}<property name=\"seed\" value=\"{}\"/>\n</properties>\n",
             self.seed
         );
         for verdict in &self.verdicts {

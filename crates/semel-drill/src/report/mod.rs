@@ -79,8 +79,8 @@ pub struct Report {
     pub name: String,
     /// Where the API listens.
     pub target: String,
-    /// Whose answers were expected.
-    pub contract: Contract,
+    /// Whose answers were expected; nobody's where a consumer was drilled.
+    pub contract: Option<Contract>,
     /// What chance followed from.
     pub seed: u64,
     /// How long the drill took.

@@ -100,7 +100,7 @@ impl Report {
             (super::Outcome::Broken, _) => "A rule is broken.",
             (super::Outcome::NotFoundOut, _) if self.interrupted => "The drill was interrupted.",
             (super::Outcome::NotFoundOut, 1) if counts.failed == 0 => {
-                "Only the control was tried, which says nothing about keys."
+                "Only the control was tried, which says nothing about repetitions."
             }
             (super::Outcome::NotFoundOut, _) => "It could not be found out.",
         };

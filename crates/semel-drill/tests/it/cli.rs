@@ -14,14 +14,14 @@ use serde_json::Value;
 const DRILL: &str = env!("CARGO_BIN_EXE_semel-drill");
 
 /// `semel demo`: an API that charges whenever it is asked, and a gateway before it.
-struct Demo {
+pub(crate) struct Demo {
     _process: Gateway,
-    gateway: String,
-    api: String,
+    pub(crate) gateway: String,
+    pub(crate) api: String,
 }
 
 impl Demo {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut demo = Command::new(DRILL);
         demo.args(["gateway", "demo", "--listen", "127.0.0.1:0"]);
         let mut process = demo.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -69,19 +69,19 @@ fn over_tls(api: &str, folder: &Path) -> (Gateway, u16) {
     (gateway, port)
 }
 
-fn drill(arguments: &[&str]) -> Output {
+pub(crate) fn drill(arguments: &[&str]) -> Output {
     Command::new(DRILL).args(arguments).output().unwrap()
 }
 
 #[track_caller]
-fn check(arguments: &[&str], code: i32, says: &str) {
+pub(crate) fn check(arguments: &[&str], code: i32, says: &str) {
     let output = drill(arguments);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{told}");
     assert!(told.contains(says), "{arguments:?}\n{told}");
 }
 
-fn written(folder: &Path, text: &str) -> String {
+pub(crate) fn written(folder: &Path, text: &str) -> String {
     let file = folder.join("plan.toml");
     fs::write(&file, text).unwrap();
     file.to_str().unwrap().to_owned()
@@ -199,17 +199,23 @@ fn an_interrupted_drill_ends_with_3_and_tells_what_it_has_found() {
 #[test]
 fn a_built_in_plan_is_shown_and_checked_without_asking_anybody() {
     let folder = tempfile::tempdir().unwrap();
-    for name in ["demo", "ietf", "stripe"] {
+    for (name, tried, missing) in [
+        ("cloudevents", "lost-ack        can", "crash           not"),
+        ("demo", "race             can", "crash            not"),
+        ("demo-events", "lost-ack        can", "crash           not"),
+        ("ietf", "race             can", "crash            not"),
+        ("stripe", "race             can", "crash            not"),
+    ] {
         let shown = drill(&["plan", "show", name]);
         let file = written(folder.path(), &String::from_utf8(shown.stdout).unwrap());
         let checked = drill(&["plan", "check", &file]);
         let told = String::from_utf8(checked.stdout).unwrap();
         assert_eq!(checked.status.code(), Some(0), "{told}");
-        assert!(told.contains("race             can be tried"), "{told}");
-        assert!(told.contains("crash            not tried: "), "{told}");
+        assert!(told.contains(&format!("{tried} be tried")), "{told}");
+        assert!(told.contains(&format!("{missing} tried: ")), "{told}");
     }
     let listed = String::from_utf8(drill(&["plan", "list"]).stdout).unwrap();
-    assert_eq!(listed.lines().count(), 3, "{listed}");
+    assert_eq!(listed.lines().count(), 5, "{listed}");
 }
 
 #[test]

@@ -132,7 +132,7 @@ async fn the_report_shows_the_pair_of_keys_that_were_taken_for_one() {
     let report = Report {
         name: plan.name.clone(),
         target: api.url(),
-        contract: plan.contract,
+        contract: Some(plan.contract),
         seed: 7,
         took: Duration::ZERO,
         interrupted: false,

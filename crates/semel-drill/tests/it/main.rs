@@ -9,6 +9,7 @@
 
 mod api;
 mod cli;
+mod consumer;
 mod crash;
 mod effects;
 mod exchange;

@@ -1,8 +1,9 @@
 //! The reference pages say what the code says.
 
 use semel_drill::{
+    consumer,
     http::scenario,
-    plan::{BUILTIN, reference_page},
+    plan::{BUILTIN, consumer_reference_page, reference_page},
     report::rules_page,
 };
 
@@ -13,6 +14,23 @@ fn the_reference_of_the_plan_is_that_of_the_code() {
         page == reference_page(),
         "write it anew: semel-drill plan reference > docs/reference/drill-plan.md"
     );
+}
+
+#[test]
+fn the_reference_of_a_consumers_plan_is_that_of_the_code() {
+    let page = include_str!("../../../../docs/reference/drill-consumer-plan.md");
+    assert!(
+        page == consumer_reference_page(),
+        "write it anew: semel-drill plan reference consumer > docs/reference/drill-consumer-plan.md"
+    );
+}
+
+#[test]
+fn the_page_of_a_consumers_drill_has_every_rule() {
+    let page = include_str!("../../../../docs/reference/drill-consumer.md");
+    let rules = rules_page(consumer::rules());
+    let how = "put the rules in: semel-drill rules consumer --markdown";
+    assert!(page.contains(&rules), "{how}\n{rules}");
 }
 
 #[test]

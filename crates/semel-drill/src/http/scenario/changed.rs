@@ -25,7 +25,7 @@ fn changed_body(drill: &Drill) -> Result<&str, String> {
     body.ok_or_else(|| "the plan has no `variants.changed`".to_owned())
 }
 
-pub(super) struct ChangedAfter;
+pub(crate) struct ChangedAfter;
 
 #[async_trait]
 impl Scenario for ChangedAfter {
@@ -55,7 +55,7 @@ impl Scenario for ChangedAfter {
 
 /// Demands that a request with other content than the first's is refused as a mismatch, and has no
 /// effect.
-pub(super) async fn refused(
+pub(crate) async fn refused(
     trial: &Trial<'_>,
     names: &Names,
     what: &str,
@@ -75,7 +75,7 @@ pub(super) async fn refused(
     broken(format!("{what} got {}, and {documented} is documented", shown(&got)))
 }
 
-pub(super) struct ChangedDuring;
+pub(crate) struct ChangedDuring;
 
 #[async_trait]
 impl Scenario for ChangedDuring {
@@ -217,7 +217,7 @@ async fn meanwhile(trial: &Trial<'_>, slow: &str, changed: &str) -> Tried<()> {
 }
 
 /// Says how long the slow body takes.
-pub(super) async fn took(trial: &Trial<'_>, slow: &str) -> Tried<std::time::Duration> {
+pub(crate) async fn took(trial: &Trial<'_>, slow: &str) -> Tried<std::time::Duration> {
     let what = "a slow request, to see how slow it is,";
     trial.begin_with(what, |names| trial.command_with(names, slow)).await?;
     let took = trial.last_took();

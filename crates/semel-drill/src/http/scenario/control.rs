@@ -11,18 +11,34 @@ use crate::http::{
 };
 use crate::plan::Names;
 
-pub(super) const RULE: Rule = Rule {
+pub(crate) const RULE: Rule = Rule {
     name: "control",
     says: "Two intents are counted one each, and the same command under a new key is counted again: \
            the counting could see a duplicate.",
 };
 
-pub(super) struct Control;
+/// What is counted, in the words of a drill.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) rule: Rule,
+    pub(crate) first: &'static str,
+    pub(crate) second: &'static str,
+    /// The same content as something new.
+    pub(crate) again: &'static str,
+}
+
+/// The control of an HTTP API.
+pub(crate) const HTTP: Control = Control {
+    rule: RULE,
+    first: "the first intent",
+    second: "the second intent",
+    again: "the second intent's command under a new key",
+};
 
 #[async_trait]
 impl Scenario for Control {
     fn rule(&self) -> Rule {
-        RULE
+        self.rule
     }
 
     fn needs(&self, _: &Drill) -> Option<String> {
@@ -35,7 +51,7 @@ impl Scenario for Control {
             return failed(format!("a fresh intent is counted {before} times before it was asked"));
         }
         let mut last = None;
-        for what in ["the first intent", "the second intent"] {
+        for what in [self.first, self.second] {
             let Begun { names, request, answer } =
                 trial.begin_plainly(what, || trial.intent()).await?;
             trial.remember(&names, &request, &answer);
@@ -51,15 +67,15 @@ impl Scenario for Control {
         // The same command under a new key is a new intent, which nothing may hold back.
         let one = last.unwrap_or_else(|| trial.intent());
         let again = || Names { key: trial.key(), ..one.clone() };
-        let what = "the second intent's command under a new key";
-        let Begun { names: again, .. } = trial.begin_plainly(what, again).await?;
+        let Begun { names: again, .. } = trial.begin_plainly(self.again, again).await?;
         match trial.count_up_to(&again, 2).await? {
             2 => {
-                Ok("each intent was counted once, and a second one with the same content again"
+                Ok("each was counted once, and the same content was counted again as something new"
                     .into())
             }
             count => failed(format!(
-                "the same command ran under two keys and is counted as {}: a duplicate could not be seen",
+                "{} ran too, and both are counted as {}: a duplicate could not be seen",
+                self.again,
                 effects(count)
             )),
         }

@@ -9,7 +9,7 @@ use crate::{
     http::{
         asking::Begun,
         drill::Drill,
-        exchange::How,
+        exchange::{How, Request},
         judge::Judged,
         process::Process,
         trial::{Trial, Tried, broken},
@@ -20,18 +20,18 @@ use crate::{
 };
 
 /// Where in its run a slow request meets the crash, in hundredths: most APIs save the answer last.
-const KILLED_AT: [u32; 5] = [20, 50, 80, 90, 97];
+pub(crate) const KILLED_AT: [u32; 5] = [20, 50, 80, 90, 97];
 
 /// How often it is looked whether the effect is there.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-const MISSING: &str = "the plan has no `[process]`";
+pub(crate) const MISSING: &str = "the plan has no `[process]`";
 
-fn process(drill: &Drill) -> Result<&Process, Ended> {
+pub(crate) fn process(drill: &Drill) -> Result<&Process, Ended> {
     drill.process().ok_or_else(|| Ended::NotTried(MISSING.into()))
 }
 
-pub(super) struct Crash;
+pub(crate) struct Crash;
 
 #[async_trait]
 impl Scenario for Crash {
@@ -85,7 +85,7 @@ async fn after_the_answer(trial: &Trial<'_>, process: &Process) -> Tried<()> {
 
 /// When an API is killed.
 #[derive(Clone, Copy, Debug)]
-enum When {
+pub(crate) enum When {
     /// So long after it was asked.
     After(Duration),
     /// Once it has acted, and before it has answered.
@@ -103,24 +103,7 @@ async fn at_work(
     let names = trial.intent();
     let request = trial.command_with(&names, slow);
     let what = format!("the slow request, killed {when},");
-    match kill {
-        When::After(at) => {
-            let killed = async {
-                tokio::time::sleep(at).await;
-                process.kill().await;
-            };
-            tokio::join!(trial.send(&what, &request, How::Whole), killed);
-        }
-        When::Effect => {
-            tokio::select! {
-                // An API that shows nothing before its answer is killed right behind it.
-                _ = trial.send(&what, &request, How::Whole) => {}
-                () = has_acted(trial, &names) => {}
-            }
-            process.kill().await;
-        }
-    }
-    process.start().await.map_err(Ended::Failed)?;
+    killed(trial, process, (&names, &request), &what, kill).await?;
     let after = trial.until_definite("the retry after the kill", &request).await;
     let count = trial.count(&names).await?;
     if count > 1 {
@@ -140,6 +123,34 @@ async fn at_work(
     }
 }
 
+/// Sends a request, kills the API meanwhile, and starts it again.
+pub(crate) async fn killed(
+    trial: &Trial<'_>,
+    process: &Process,
+    (names, request): (&Names, &Request),
+    what: &str,
+    kill: When,
+) -> Tried<()> {
+    match kill {
+        When::After(at) => {
+            let killed = async {
+                tokio::time::sleep(at).await;
+                process.kill().await;
+            };
+            tokio::join!(trial.send(what, request, How::Whole), killed);
+        }
+        When::Effect => {
+            tokio::select! {
+                // An API that shows nothing before its answer is killed right behind it.
+                _ = trial.send(what, request, How::Whole) => {}
+                () = has_acted(trial, names) => {}
+            }
+            process.kill().await;
+        }
+    }
+    process.start().await.map_err(Ended::Failed)
+}
+
 /// Waits until the effect of an intent can be counted.
 async fn has_acted(trial: &Trial<'_>, names: &Names) {
     while trial.drill.effects.count(names).await.is_ok_and(|count| count == 0) {
@@ -147,12 +158,12 @@ async fn has_acted(trial: &Trial<'_>, names: &Names) {
     }
 }
 
-async fn restarted(process: &Process) -> Tried<()> {
+pub(crate) async fn restarted(process: &Process) -> Tried<()> {
     process.kill().await;
     process.start().await.map_err(Ended::Failed)
 }
 
-pub(super) struct Restart;
+pub(crate) struct Restart;
 
 #[async_trait]
 impl Scenario for Restart {

@@ -6,17 +6,20 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use super::{Rule, Scenario};
-use crate::http::{
-    drill::Drill,
-    memory::{Kept, Told},
-    trial::{Trial, Tried, broken},
-    words::effects,
+use crate::{
+    http::{
+        drill::Drill,
+        memory::{Kept, Told},
+        trial::{Trial, Tried, broken},
+        words::effects,
+    },
+    plan::Names,
 };
 
 /// How old the oldest answer is at least when it is asked for again.
 const AGE_MIN: Duration = Duration::from_secs(3);
 
-pub(super) struct Lasting;
+pub(crate) struct Lasting;
 
 #[async_trait]
 impl Scenario for Lasting {
@@ -35,21 +38,25 @@ impl Scenario for Lasting {
     async fn run(&self, trial: &Trial<'_>) -> Tried {
         let kept = trial.drill.memory.kept();
         let asked = asked_again(trial, &kept).await?;
-        let counts = kept.counts;
-        for (names, before) in &counts {
-            // An effect may come to be seen late, but never one more than there are to be.
-            let count = trial.count_now(names).await?;
-            if count > *before {
-                return broken(format!(
-                    "{} had {} when it was counted first, and has {} now",
-                    names.intent,
-                    effects(*before),
-                    effects(count)
-                ));
-            }
-        }
-        Ok(format!("{asked}; the effects of {} intents did not become more", counts.len()))
+        Ok(format!("{asked}; {}", not_more(trial, &kept.counts).await?))
     }
+}
+
+/// Demands that no effect has come to those that were counted before.
+pub(crate) async fn not_more(trial: &Trial<'_>, counts: &[(Names, u64)]) -> Tried {
+    for (names, before) in counts {
+        // An effect may come to be seen late, but never one more than there are to be.
+        let count = trial.count_now(names).await?;
+        if count > *before {
+            return broken(format!(
+                "{} had {} when it was counted first, and has {} now",
+                names.intent,
+                effects(*before),
+                effects(count)
+            ));
+        }
+    }
+    Ok(format!("the effects of {} intents did not become more", counts.len()))
 }
 
 /// Asks for the first answers again, if they are documented to be kept so long.

@@ -1,18 +1,18 @@
 //! What is tried: one file per kind of trouble.
 
-mod changed;
+pub(crate) mod changed;
 mod content;
-mod control;
-mod crash;
+pub(crate) mod control;
+pub(crate) mod crash;
 mod elsewhere;
 mod failed_first;
 mod hang_up;
-mod lasting;
+pub(crate) mod lasting;
 mod late;
 mod lost_answer;
 mod missing_key;
 mod odd_keys;
-mod race;
+pub(crate) mod race;
 mod replay;
 mod resource;
 mod storm;
@@ -54,7 +54,7 @@ pub trait Scenario: Send + Sync {
 #[must_use]
 pub fn all() -> &'static [&'static dyn Scenario] {
     &[
-        &control::Control,
+        &control::HTTP,
         &replay::Replay,
         &lost_answer::LostAnswer,
         &race::Race,

@@ -15,7 +15,7 @@ use crate::http::{
 /// How many races are run: a narrow window is not hit at once.
 const ROUNDS: usize = 5;
 
-pub(super) struct Race;
+pub(crate) struct Race;
 
 #[async_trait]
 impl Scenario for Race {
@@ -61,7 +61,7 @@ impl Scenario for Race {
 }
 
 /// Sends requests at the same moment, each on a connection of its own.
-pub(super) async fn together(trial: &Trial<'_>, requests: &[(String, Request)]) -> Tried<Vec<Got>> {
+pub(crate) async fn together(trial: &Trial<'_>, requests: &[(String, Request)]) -> Tried<Vec<Got>> {
     let connections = try_join_all(requests.iter().map(|_| trial.connect())).await?;
     let sent = connections.into_iter().zip(requests);
     let sent = sent.map(|(connection, (what, request))| trial.send_on(connection, what, request));

@@ -108,6 +108,12 @@ impl Address {
         Ok(())
     }
 
+    /// Sets the password of the user.
+    pub(crate) fn with_password(mut self, password: &str) -> Self {
+        self.login.password = Some(password.to_owned());
+        self
+    }
+
     /// How a server is connected to.
     pub(crate) fn server(&self, host: &str, port: u16) -> Result<ConnectionInfo, Fault> {
         self.info(host, port, &self.login, self.db)

@@ -27,6 +27,7 @@ use crate::{
 pub struct RedisBuilder {
     url: Box<str>,
     prefix: Box<str>,
+    password: Option<Box<str>>,
     authority: Option<PathBuf>,
     clock: Option<Box<str>>,
     accept_volatile: bool,
@@ -44,6 +45,7 @@ impl RedisBuilder {
         Self {
             url: url.into(),
             prefix: "semel".into(),
+            password: None,
             authority: None,
             clock: None,
             accept_volatile: false,
@@ -111,6 +113,12 @@ impl RedisBuilder {
         self
     }
 
+    /// Sets the password of the user in the URL, where that holds none.
+    pub fn password(mut self, password: impl Into<Box<str>>) -> Self {
+        self.password = Some(password.into());
+        self
+    }
+
     /// Sets what all keys begin with: 1 to 64 letters, digits, `.`, `_`, `-` or `:`. `semel` by default.
     pub fn prefix(mut self, prefix: impl Into<Box<str>>) -> Self {
         self.prefix = prefix.into();
@@ -157,7 +165,15 @@ impl RedisBuilder {
     /// Fails with an error whose sentence says what is wrong, and shows no secret.
     pub fn check(&self) -> Result<(), StoreError> {
         Space::new(&self.prefix)?;
-        Address::read(&self.url, self.authority.as_ref()).map(drop)
+        self.address().map(drop)
+    }
+
+    fn address(&self) -> Result<Address, StoreError> {
+        let address = Address::read(&self.url, self.authority.as_ref())?;
+        Ok(match &self.password {
+            Some(password) => address.with_password(password),
+            None => address,
+        })
     }
 
     /// Connects, and checks that the server keeps what it acknowledges. Must be called inside a Tokio runtime.
@@ -174,7 +190,7 @@ impl RedisBuilder {
                 "answer_wait, body_max, connect_wait, connections and wait_for must be at least 1",
             ));
         }
-        let address = Address::read(&self.url, self.authority.as_ref())?;
+        let address = self.address()?;
         let demands = Demands {
             accept_volatile: self.accept_volatile,
             stated: self.stated,

@@ -165,8 +165,11 @@ impl Link {
             pipeline.add_command(wait);
         }
         let answered = live.say(to, pipeline, count).await;
-        // Which of several commands it was that was refused is not told.
-        let answered = answered.map_err(|fault| if count > 1 { fault.unsure() } else { fault });
+        // Which of several commands was refused is not told: what names no key is sent elsewhere by the node's state
+        // alone, and may come behind a script that ran.
+        let is_doubtful = |fault: &Fault| count > 1 && fault.next == Next::Elsewhere;
+        let answered =
+            answered.map_err(|fault| if is_doubtful(&fault) { fault.unsure() } else { fault });
         let answered = answered.and_then(|values| {
             let mut values = values.into_iter();
             let first = values.next().ok_or_else(odd)?.extract_error()?;

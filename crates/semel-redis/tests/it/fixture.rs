@@ -23,7 +23,7 @@ const MOVED: &str =
 /// How many parts there are.
 const BUCKETS: usize = 256;
 /// When a test begins.
-const START: i64 = 1_700_000_000_000_000;
+pub(crate) const START: i64 = 1_700_000_000_000_000;
 
 /// A fresh prefix.
 #[derive(Clone, Debug)]
@@ -32,7 +32,6 @@ pub(crate) struct Fixture {
     pub(crate) prefix: String,
     /// The servers that may have the keys.
     pub(crate) servers: Vec<SocketAddr>,
-    /// How many replicas a cluster's nodes have.
     is_cluster: bool,
 }
 
@@ -78,6 +77,30 @@ impl Fixture {
     pub(crate) async fn timed(&self) -> (RedisBuilder, Arc<MovedTime>) {
         let time = MovedTime::start(self).await;
         (self.builder().clock(MOVED), Arc::new(time))
+    }
+}
+
+impl Fixture {
+    /// The slot that has an intent, as the documentation says it: by the first byte of its name's digest.
+    pub(crate) fn slot_of(&self, id: &semel::IntentId) -> u16 {
+        use sha2::Digest;
+        let scope = &id.scope;
+        let name = format!("{}\0{}\0{}", scope.tenant, scope.operation, id.key);
+        tags(&self.prefix)[usize::from(sha2::Sha256::digest(name)[0])].0
+    }
+}
+
+/// Asks again until there is an answer.
+pub(crate) async fn until<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>>>(
+    ask: impl Fn() -> F,
+) -> T {
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(std::time::Instant::now() < deadline, "{error:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -135,7 +158,7 @@ async fn ranges(connection: &mut MultiplexedConnection, server: SocketAddr) -> V
 }
 
 /// The names of the parts of a prefix, with their slots, found anew by the words of the documentation.
-fn tags(prefix: &str) -> Vec<(u16, String)> {
+pub(crate) fn tags(prefix: &str) -> Vec<(u16, String)> {
     let mut found: Vec<Option<(u16, String)>> = vec![None; BUCKETS];
     for number in 0.. {
         let tag = format!("{prefix}.{number}");

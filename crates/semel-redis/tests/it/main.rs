@@ -8,5 +8,13 @@
     reason = "a test may fail by panicking, looks at the real clock and starts tasks"
 )]
 
+mod checking;
 mod conformance;
+mod deciding;
+mod failover;
 mod fixture;
+mod keeping;
+mod lost;
+mod moving;
+mod trouble;
+mod words;

@@ -30,11 +30,14 @@ fn answer(from: &mut BufReader<TcpStream>) -> io::Result<String> {
     }
     let bad = || io::Error::new(io::ErrorKind::InvalidData, "an answer that is none");
     let (kind, rest) = line.trim_end().split_at_checked(1).ok_or_else(bad)?;
-    let Ok(count) = usize::try_from(rest.parse::<i64>().unwrap_or(0)) else {
+    if matches!(kind, "+" | "-" | ":") {
+        return Ok(rest.to_owned());
+    }
+    // Nothing has a length below zero.
+    let Ok(count) = rest.parse::<usize>() else {
         return Ok(String::new());
     };
     match kind {
-        "+" | "-" | ":" => Ok(rest.to_owned()),
         "$" => {
             let mut bytes = vec![0; count + 2];
             from.read_exact(&mut bytes)?;

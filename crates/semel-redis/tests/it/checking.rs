@@ -1,0 +1,131 @@
+//! What a server must be set to: one that may lose what it acknowledges is refused, with a sentence that says what
+//! to set.
+
+use std::time::Duration;
+
+use semel::{
+    Store,
+    StoreErrorKind::{Invalid, ReadOnly, Unavailable},
+    store::capability::Durability,
+};
+use semel_redis::RedisStore;
+use semel_testkit::servers::{Redis, RedisCluster, RedisKind, Sentinels};
+
+use crate::{fixture::Fixture, words::*};
+
+async fn server(name: &str, value: &str) -> (Redis, Fixture) {
+    let server = Redis::builder(RedisKind::Valkey9).setting(name, value).start().await;
+    let fixture = Fixture::of_server(&server);
+    (server, fixture)
+}
+
+#[tokio::test]
+async fn settings_that_lose_are_refused_unless_that_is_accepted() {
+    let wrong = [
+        ("appendonly", "no", "set its appendonly to yes"),
+        ("appendfsync", "everysec", "set its appendfsync to always"),
+        ("maxmemory-policy", "allkeys-lru", "set its maxmemory-policy to noeviction"),
+        ("maxmemory-policy", "volatile-ttl", "set its maxmemory-policy to noeviction"),
+    ];
+    for (name, value, sentence) in wrong {
+        let (_server, fixture) = server(name, value).await;
+        fails(fixture.builder().open().await, Invalid, &[sentence, "accept_volatile"]);
+        let store = fixture.builder().accept_volatile(true).open().await.unwrap();
+        assert_eq!(store.capabilities().durability, Durability::Volatile, "{name} {value}");
+        finished(&store, &id("k")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_flushes_later_is_durable_where_its_disk_is_waited_for() {
+    let (_server, fixture) = server("appendfsync", "everysec").await;
+    let builder = fixture.builder().wait_flushed(true).wait_for(Duration::from_secs(10));
+    let store = builder.open().await.unwrap();
+    assert_eq!(store.capabilities().durability, Durability::Durable);
+    finished(&store, &id("k")).await;
+    let old = Fixture::new(RedisKind::Redis7).await;
+    fails(old.builder().wait_flushed(true).open().await, Invalid, &["Redis 7.2"]);
+}
+
+#[tokio::test]
+async fn a_server_that_hides_its_settings_must_be_spoken_for_by_name() {
+    let server = Redis::shared(RedisKind::Redis7).await;
+    let mut fixture = Fixture::of_server(server);
+    let (user, keys) = (format!("app-{}", fixture.prefix), format!("~{{{}.*", fixture.prefix));
+    let mut rule = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys, "resetchannels"];
+    rule.extend(["+@connection", "+@read", "+@write", "+eval", "+evalsha", "+time"]);
+    assert_eq!(server.ask(&rule).await, "OK");
+    fixture.url = format!("redis://{user}:secret@{}", server.address());
+    fails(fixture.builder().open().await, Invalid, &["stating it durable or volatile"]);
+    for stated in [Durability::Durable, Durability::Volatile] {
+        let store = fixture.builder().stated(stated).open().await.unwrap();
+        assert_eq!(store.capabilities().durability, stated);
+        finished(&store, &id(&format!("{stated:?}"))).await;
+    }
+    // Nothing outside of its keys.
+    let foreign = fixture.builder().prefix("elsewhere").stated(Durability::Durable);
+    let store = foreign.open().await.unwrap();
+    fails(claim(&store, &ask(&id("k"))).await, ReadOnly, &["allow EVAL"]);
+}
+
+#[tokio::test]
+async fn a_password_that_is_wrong_is_said_and_not_shown() {
+    let server = Redis::builder(RedisKind::Valkey9).start().await;
+    assert_eq!(server.ask(&["CONFIG", "SET", "requirepass", "secret"]).await, "OK");
+    let mut fixture = Fixture::of_server(&server);
+    for url in ["redis://", "redis://:public@"] {
+        fixture.url = format!("{url}{}", server.address());
+        let error = fixture.builder().open().await.unwrap_err();
+        assert_eq!(error.kind(), ReadOnly, "{error:?}");
+        assert!(!format!("{error:?}").contains("public"));
+    }
+    fixture.url = format!("redis://:secret@{}", server.address());
+    finished(&fixture.builder().open().await.unwrap(), &id("k")).await;
+    fixture.url = server.url();
+    let store = fixture.builder().password("secret").open().await.unwrap();
+    assert!(store.read(vec![id("k")]).await.unwrap().records[0].is_some());
+}
+
+#[tokio::test]
+async fn a_replica_is_passed_over_for_its_primary() {
+    let primary = Redis::shared(RedisKind::Valkey9).await;
+    let builder = Redis::builder(RedisKind::Valkey9).replica_of(primary.address());
+    let replica = builder.start().await;
+    let mut fixture = Fixture::of_server(primary);
+    fixture.url = replica.url();
+    fails(fixture.builder().open().await, ReadOnly, &["replica", "name the primary"]);
+    fixture.url = format!("redis://{},{}", replica.address(), primary.address());
+    finished(&fixture.builder().open().await.unwrap(), &id("k")).await;
+    let more = fixture.builder().wait_replicas(9).open().await;
+    fails(more, Unavailable, &["9 are waited for"]);
+}
+
+#[tokio::test]
+async fn a_failover_that_may_lose_is_refused_unless_replicas_are_waited_for() {
+    let cluster = RedisCluster::shared(RedisKind::Valkey9).await;
+    let mut fixture = Fixture::of_cluster(cluster);
+    let bare = RedisStore::builder(&fixture.url).prefix(fixture.prefix.as_str());
+    fails(bare.clone().open().await, Invalid, &["wait_replicas"]);
+    let store = bare.accept_volatile(true).open().await.unwrap();
+    assert_eq!(store.capabilities().durability, Durability::Volatile);
+    finished(&store, &id("k")).await;
+    let store = fixture.builder().open().await.unwrap();
+    assert_eq!(store.capabilities().durability, Durability::Durable);
+    fixture.url = format!("redis://{}", fixture.servers[0]);
+    fails(fixture.builder().open().await, Invalid, &["cluster=true"]);
+}
+
+#[tokio::test]
+async fn sentinels_are_told_from_servers() {
+    let primary = Redis::builder(RedisKind::Redis7).start().await;
+    let sentinels = Sentinels::watch(RedisKind::Redis7, &primary, 0).await;
+    let mut fixture = Fixture::of_server(&primary);
+    fixture.url = format!("redis://{}", sentinels.addresses()[0]);
+    fails(fixture.builder().open().await, Invalid, &["sentinel=NAME"]);
+    let hosts: Vec<_> = sentinels.addresses().iter().map(ToString::to_string).collect();
+    fixture.url = format!("redis://{}/0?sentinel=nobody", hosts.join(","));
+    fails(fixture.builder().open().await, Invalid, &["no sentinel knows", "nobody"]);
+    fixture.url = format!("redis://{}/0?sentinel={}", hosts.join(","), Sentinels::NAME);
+    let store = fixture.builder().accept_volatile(true).open().await.unwrap();
+    finished(&store, &id("k")).await;
+}

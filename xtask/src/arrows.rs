@@ -26,7 +26,14 @@ const EDGES: &[(&str, May)] = &[
     ("semel-fuzz", May::Anything),
     (
         "semel-gateway",
-        May::Only(&["semel", "semel-http", "semel-kafka", "semel-postgres", "semel-sqlite"]),
+        May::Only(&[
+            "semel",
+            "semel-http",
+            "semel-kafka",
+            "semel-postgres",
+            "semel-redis",
+            "semel-sqlite",
+        ]),
     ),
     ("semel-http", May::Only(&["semel"])),
     ("semel-kafka", May::Only(&["semel"])),

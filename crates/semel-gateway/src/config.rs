@@ -37,7 +37,7 @@ pub use self::{
     reference::{default_file, reference_page},
     secret::Secret,
     span::{Horizon, Size, written},
-    store::{PostgresConfig, PostgresUrl, StoreUrl},
+    store::{PostgresConfig, PostgresUrl, RedisConfig, RedisUrl, StoreUrl},
     upstream::{Host, UpstreamConfig},
     value::{KeyHeader, Methods, Url},
 };
@@ -54,7 +54,7 @@ settings! {
         listen: SocketAddr = "127.0.0.1:8080",
         /// Where operators and probes connect: health, readiness and metrics. Without it there is no such listener.
         admin: Option<SocketAddr>,
-        /// Where the records are kept: `sqlite:PATH`, or `postgres://USER@HOST/DATABASE` for several gateways on one database, which can be the application's own. `memory:` forgets everything at the end of the process and serves only operations that are not durable. `{ env = "NAME" }` and `{ file = "PATH" }` say where the URL stands.
+        /// Where the records are kept: `sqlite:PATH`, or `postgres://USER@HOST/DATABASE` for several gateways on one database, which can be the application's own, or `redis://HOST` (`rediss://` by TLS) for several gateways on Redis or Valkey. `memory:` forgets everything at the end of the process and serves only operations that are not durable. `{ env = "NAME" }` and `{ file = "PATH" }` say where the URL stands.
         store: StoreUrl = "sqlite:semel.db",
         /// The upstream for every request that matches no operation and no upstream's `prefixes`. Without it the only upstream is meant; with several, such a request gets 404.
         default_upstream: Option<String>,
@@ -74,6 +74,8 @@ settings! {
         limits: Option<Limits>,
         /// How a store in PostgreSQL is used.
         postgres: Option<PostgresConfig>,
+        /// How a store in Redis or Valkey is used.
+        redis: Option<RedisConfig>,
         /// The certificate of the listener. Without it the listener speaks plain HTTP.
         tls: Option<Tls>,
         /// Whose keys they are: the same key of two tenants names two intents. Must be set.

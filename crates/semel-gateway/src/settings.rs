@@ -87,11 +87,13 @@ pub struct StoreSettings {
     pub url: StoreUrl,
     /// How, if it is PostgreSQL.
     pub postgres: PostgresSettings,
+    /// How, if it is Redis.
+    pub redis: RedisSettings,
 }
 
 impl From<StoreUrl> for StoreSettings {
     fn from(url: StoreUrl) -> Self {
-        Self { url, postgres: PostgresSettings::default() }
+        Self { url, postgres: PostgresSettings::default(), redis: RedisSettings::default() }
     }
 }
 
@@ -129,6 +131,54 @@ impl Default for PostgresSettings {
             listen: false,
         }
     }
+}
+
+/// How a store in Redis or Valkey is used.
+#[derive(Clone, Debug)]
+pub struct RedisSettings {
+    /// What all keys begin with.
+    pub prefix: String,
+    /// The password of the user in the URL, if it is not in the URL.
+    pub password: Option<Secret>,
+    /// The authorities that the servers' certificates are checked against, in PEM.
+    pub ca: Option<PathBuf>,
+    /// Whether servers are accepted that may lose what they acknowledge.
+    pub accept_volatile: bool,
+    /// What is known of servers that do not let their settings be read.
+    pub stated: Option<StatedDurability>,
+    /// How many replicas must have a write before it is answered.
+    pub wait_replicas: u32,
+    /// Whether the server's own disk must have it.
+    pub wait_flushed: bool,
+    /// How many replicas' disks must have it.
+    pub wait_replicas_flushed: u32,
+    /// How long replicas and disks may take.
+    pub wait_for: Duration,
+}
+
+impl Default for RedisSettings {
+    fn default() -> Self {
+        Self {
+            prefix: "semel".to_owned(),
+            password: None,
+            ca: None,
+            accept_volatile: false,
+            stated: None,
+            wait_replicas: 0,
+            wait_flushed: false,
+            wait_replicas_flushed: 0,
+            wait_for: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What is known of a server that does not let its settings be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum StatedDurability {
+    /// It keeps what it acknowledges, and evicts nothing.
+    Durable,
+    /// It may lose what it acknowledges.
+    Volatile,
 }
 
 /// An operation, and the upstream that serves it.

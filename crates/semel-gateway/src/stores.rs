@@ -8,17 +8,18 @@ use semel::{
     inbox::{InboxInspect, store::InboxSweep},
     outbox::{OutboxHints, OutboxInspect, OutboxRetain, OutboxStore},
     store::{
-        capability::{Bridge, Inspect, Sweep, SweepBudget, Swept},
+        capability::{Bridge, Durability, Inspect, Sweep, SweepBudget, Swept},
         memory::MemoryStore,
     },
 };
 pub use semel_postgres::{ImportOutbox, ImportState, Imported};
 use semel_postgres::{PostgresBuilder, PostgresStore};
+use semel_redis::{RedisBuilder, RedisStore};
 use semel_sqlite::SqliteStore;
 
 use crate::{
-    config::{PostgresUrl, StoreUrl},
-    settings::{PostgresSettings, StoreSettings},
+    config::{PostgresUrl, RedisUrl, StoreUrl},
+    settings::{PostgresSettings, RedisSettings, StatedDurability, StoreSettings},
 };
 
 /// An open store, with the powers the gateway uses.
@@ -154,6 +155,9 @@ pub async fn open(settings: &StoreSettings) -> Result<Opened, StoreError> {
             let builder = builder.migrate(due && settings.postgres.migrate);
             Ok(Opened::postgres(builder.open().await?))
         }
+        StoreUrl::Redis(url) => {
+            Ok(Opened::of(&Arc::new(redis(url, &settings.redis)?.open().await?)))
+        }
         StoreUrl::Sqlite(path) => Ok(Opened::sqlite(SqliteStore::builder(path).open()?)),
     }
 }
@@ -174,6 +178,8 @@ pub async fn open_existing(settings: &StoreSettings) -> Result<Opened, StoreErro
             let builder = postgres(url, &settings.postgres).connections(1).migrate(false);
             Ok(Opened::postgres(builder.open().await?))
         }
+        // It has no schema to be made: each record says its own version.
+        StoreUrl::Redis(_) => open(settings).await,
         StoreUrl::Sqlite(path) => {
             SqliteStore::schema_version(path)?;
             Ok(Opened::sqlite(SqliteStore::builder(path).migrate(false).open()?))
@@ -211,7 +217,7 @@ impl Schema {
 /// Fails with a [`StoreError`] whose message says what to do.
 pub async fn schema(settings: &StoreSettings) -> Result<Schema, StoreError> {
     match &settings.url {
-        StoreUrl::Memory => Ok(memory()),
+        StoreUrl::Memory | StoreUrl::Redis(_) => Ok(without_schema()),
         StoreUrl::Postgres(url) => {
             let builder = postgres(url, &settings.postgres);
             let found = PostgresStore::schema_version(&builder).await?;
@@ -240,7 +246,7 @@ pub async fn schema(settings: &StoreSettings) -> Result<Schema, StoreError> {
 /// Fails with a [`StoreError`] whose message says what to do.
 pub async fn migrate(settings: &StoreSettings) -> Result<Schema, StoreError> {
     match &settings.url {
-        StoreUrl::Memory => Ok(memory()),
+        StoreUrl::Memory | StoreUrl::Redis(_) => Ok(without_schema()),
         StoreUrl::Postgres(url) => {
             let found = PostgresStore::migrate(&postgres(url, &settings.postgres)).await?;
             Ok(migrated(found, PostgresStore::schema_current()))
@@ -294,7 +300,7 @@ pub async fn grant_roles(settings: &StoreSettings) -> Result<(), StoreError> {
         StoreUrl::Postgres(url) => {
             PostgresStore::grant_roles(&postgres(url, &settings.postgres)).await
         }
-        StoreUrl::Memory | StoreUrl::Sqlite(_) => Err(no_roles()),
+        StoreUrl::Memory | StoreUrl::Redis(_) | StoreUrl::Sqlite(_) => Err(no_roles()),
     }
 }
 
@@ -306,7 +312,7 @@ pub async fn grant_roles(settings: &StoreSettings) -> Result<(), StoreError> {
 pub fn roles_sql(settings: &StoreSettings) -> Result<Box<str>, StoreError> {
     match &settings.url {
         StoreUrl::Postgres(_) => PostgresStore::roles_sql(&settings.postgres.schema),
-        StoreUrl::Memory | StoreUrl::Sqlite(_) => Err(no_roles()),
+        StoreUrl::Memory | StoreUrl::Redis(_) | StoreUrl::Sqlite(_) => Err(no_roles()),
     }
 }
 
@@ -347,7 +353,7 @@ pub async fn end_outbox_import(settings: &StoreSettings, table: &str) -> Result<
 fn importing(settings: &StoreSettings) -> Result<PostgresBuilder, StoreError> {
     match &settings.url {
         StoreUrl::Postgres(url) => Ok(postgres(url, &settings.postgres)),
-        StoreUrl::Memory | StoreUrl::Sqlite(_) => Err(StoreError::new(
+        StoreUrl::Memory | StoreUrl::Redis(_) | StoreUrl::Sqlite(_) => Err(StoreError::new(
             StoreErrorKind::Invalid,
             "only a store in PostgreSQL takes over a table that Debezium reads",
         )),
@@ -366,11 +372,12 @@ fn no_roles() -> StoreError {
 pub fn check(settings: &StoreSettings) -> Result<(), StoreError> {
     match &settings.url {
         StoreUrl::Postgres(url) => postgres(url, &settings.postgres).check(),
+        StoreUrl::Redis(url) => redis(url, &settings.redis)?.check(),
         StoreUrl::Memory | StoreUrl::Sqlite(_) => Ok(()),
     }
 }
 
-const fn memory() -> Schema {
+const fn without_schema() -> Schema {
     Schema { found: 1, current: 1, fits: true }
 }
 
@@ -392,6 +399,32 @@ fn postgres(url: &PostgresUrl, settings: &PostgresSettings) -> PostgresBuilder {
     match &settings.ca {
         Some(file) => builder.authority(file),
         None => builder,
+    }
+}
+
+fn redis(url: &RedisUrl, settings: &RedisSettings) -> Result<RedisBuilder, StoreError> {
+    let mut builder = RedisStore::builder(url.expose())
+        .prefix(settings.prefix.as_str())
+        .accept_volatile(settings.accept_volatile)
+        .wait_replicas(settings.wait_replicas)
+        .wait_flushed(settings.wait_flushed)
+        .wait_replicas_flushed(settings.wait_replicas_flushed)
+        .wait_for(settings.wait_for);
+    if let Some(stated) = settings.stated {
+        builder = builder.stated(match stated {
+            StatedDurability::Durable => Durability::Durable,
+            StatedDurability::Volatile => Durability::Volatile,
+        });
+    }
+    if let Some(password) = &settings.password {
+        let password = std::str::from_utf8(password.expose()).map_err(|_| {
+            StoreError::new(StoreErrorKind::Invalid, "the password of Redis is not UTF-8")
+        })?;
+        builder = builder.password(password);
+    }
+    match &settings.ca {
+        Some(file) => Ok(builder.authority(file)),
+        None => Ok(builder),
     }
 }
 

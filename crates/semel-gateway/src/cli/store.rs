@@ -16,8 +16,8 @@ pub(super) struct StoreArgs {
     /// The configuration that names the store and says what holds for the operations
     #[arg(long, short, global = true, default_value = "semel.toml", value_name = "FILE")]
     config: PathBuf,
-    /// The store, such as sqlite:semel.db or postgres://USER@HOST/DATABASE, instead of a configuration;
-    /// the defaults hold for every operation
+    /// The store, such as sqlite:semel.db, postgres://USER@HOST/DATABASE or redis://HOST, instead of a
+    /// configuration; the defaults hold for every operation
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
     /// The schema of the store that --store names in PostgreSQL
@@ -36,7 +36,8 @@ impl StoreArgs {
             // What is not understood is not repeated where it may hold a password.
             let shown = if text.contains('@') { "" } else { text.as_str() };
             Failure::usage(format!(
-                "--store {shown} is not a store; write sqlite:PATH or postgres://USER@HOST/DATABASE"
+                "--store {shown} is not a store; write sqlite:PATH, postgres://USER@HOST/DATABASE or \
+                 redis://HOST"
             ))
         })?;
         let mut store = StoreSettings::from(url);

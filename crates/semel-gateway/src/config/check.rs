@@ -198,9 +198,26 @@ fn store(config: &Config, reading: &mut Reading<'_>) {
                 reading.problem(ProblemKind::Conflict, "postgres.password", message);
             }
         }
-        (StoreUrl::Memory | StoreUrl::Sqlite(_), Some(postgres)) if postgres.says_something() => {
+        (_, Some(postgres)) if postgres.says_something() => {
             let message = format!("[postgres] has no meaning: the store is {}", config.store);
             reading.problem(ProblemKind::Conflict, "postgres", message);
+        }
+        _ => {}
+    }
+    match (&config.store, &config.redis) {
+        (StoreUrl::Redis(url), Some(redis)) => {
+            if url.has_password() && redis.password.is_some() {
+                let message = "`store` and `redis.password` both say a password";
+                reading.problem(ProblemKind::Conflict, "redis.password", message);
+            }
+            if redis.wait_for.is_zero() {
+                let message = "`redis.wait_for` is 0: no replica would ever be in time";
+                reading.problem(ProblemKind::Value, "redis.wait_for", message);
+            }
+        }
+        (_, Some(redis)) if redis.says_something() => {
+            let message = format!("[redis] has no meaning: the store is {}", config.store);
+            reading.problem(ProblemKind::Conflict, "redis", message);
         }
         _ => {}
     }

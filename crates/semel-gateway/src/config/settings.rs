@@ -12,8 +12,8 @@ use super::{
 };
 use crate::settings::{
     self, AdminSettings, AuthSettings, CircuitSettings, DestinationSettings, HostHeader, HttpSink,
-    KafkaSink, ListenerLimits, PostgresSettings, Protected, RelaySettings, RelaySource, Settings,
-    Sink, StoreSettings, TlsFiles, UpstreamSettings,
+    KafkaSink, ListenerLimits, PostgresSettings, Protected, RedisSettings, RelaySettings,
+    RelaySource, Settings, Sink, StoreSettings, TlsFiles, UpstreamSettings,
 };
 
 impl Config {
@@ -83,6 +83,19 @@ impl Config {
                 flushed: postgres.flushed,
                 listen: postgres.listen,
                 migrate: postgres.migrate,
+            };
+        }
+        if let Some(redis) = &self.redis {
+            store.redis = RedisSettings {
+                prefix: redis.prefix.clone(),
+                password: redis.password.clone(),
+                ca: redis.ca.clone(),
+                accept_volatile: redis.accept_volatile,
+                stated: redis.stated,
+                wait_replicas: redis.wait_replicas,
+                wait_flushed: redis.wait_flushed,
+                wait_replicas_flushed: redis.wait_replicas_flushed,
+                wait_for: redis.wait_for,
             };
         }
         store

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use toml::{Spanned, de::DeValue};
@@ -10,10 +11,10 @@ use toml::{Spanned, de::DeValue};
 use super::{
     problem::ProblemKind,
     read::{Reading, refuse, without_index},
-    schema::{Kind, Value, settings},
+    schema::{Kind, Value, settings, words},
     secret::Secret,
 };
-use crate::settings::PostgresSettings;
+use crate::settings::{PostgresSettings, RedisSettings, StatedDurability};
 
 settings! {
     /// How a store in PostgreSQL is used.
@@ -52,6 +53,48 @@ impl PostgresConfig {
     }
 }
 
+settings! {
+    /// How a store in Redis or Valkey is used. Its URL is `redis://HOST:PORT/DATABASE`, several hosts with commas for the first that is a primary; `?sentinel=NAME` behind the hosts of sentinels; `?cluster=true` behind some nodes of a cluster.
+    pub struct RedisConfig {
+        /// What all keys begin with, so that several gateways or applications share a server.
+        prefix: String = "semel",
+        /// The password of the user in the URL, which stays out of this file.
+        password: Option<Secret>,
+        /// The authorities that the servers' certificates are checked against, in PEM. Without it, those of the web.
+        ca: Option<PathBuf>,
+        /// Whether a server is accepted that may lose what it acknowledges: without `appendonly yes`, with another `appendfsync` than `always`, with another `maxmemory-policy` than `noeviction`, or that fails over without `wait_replicas`. Operations that must be durable refuse it all the same.
+        accept_volatile: bool = false,
+        /// What is known of a server that does not let its settings be read, as many that are run by others: `durable` if it keeps what it acknowledges and evicts nothing. Nobody checks it.
+        stated: Option<StatedDurability>,
+        /// How many replicas must have a write before it is answered (WAIT). With fewer nothing is granted.
+        wait_replicas: u32 = 0,
+        /// Whether the server's own disk must have a write before it is answered (WAITAOF, Redis 7.2): for servers that flush every second.
+        wait_flushed: bool = false,
+        /// How many replicas' disks must have a write before it is answered (WAITAOF, Redis 7.2).
+        wait_replicas_flushed: u32 = 0,
+        /// How long replicas and disks may take before a caller is told that nobody knows.
+        wait_for: Duration = "1s",
+    }
+}
+
+words! { StatedDurability: Durable = "durable", Volatile = "volatile" }
+
+impl RedisConfig {
+    /// Says whether anything in it differs from the defaults.
+    pub(super) fn says_something(&self) -> bool {
+        let default = RedisSettings::default();
+        self.prefix != default.prefix
+            || self.password.is_some()
+            || self.ca.is_some()
+            || self.accept_volatile != default.accept_volatile
+            || self.stated.is_some()
+            || self.wait_replicas != default.wait_replicas
+            || self.wait_flushed != default.wait_flushed
+            || self.wait_replicas_flushed != default.wait_replicas_flushed
+            || self.wait_for != default.wait_for
+    }
+}
+
 /// Where the records are kept.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum StoreUrl {
@@ -59,6 +102,8 @@ pub enum StoreUrl {
     Memory,
     /// In a schema of a PostgreSQL database.
     Postgres(PostgresUrl),
+    /// In Redis or Valkey.
+    Redis(RedisUrl),
     /// In one SQLite file.
     Sqlite(PathBuf),
 }
@@ -71,6 +116,9 @@ impl StoreUrl {
             ("memory", "") => Some(Self::Memory),
             ("postgres" | "postgresql", rest) if rest.starts_with("//") => {
                 Some(Self::Postgres(PostgresUrl(text.into())))
+            }
+            ("redis" | "rediss", rest) if rest.starts_with("//") => {
+                Some(Self::Redis(RedisUrl(text.into())))
             }
             ("sqlite", path) if !path.is_empty() && !path.starts_with("//") => {
                 Some(Self::Sqlite(folder.join(path)))
@@ -86,6 +134,7 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Memory => f.write_str("memory:"),
             Self::Postgres(url) => url.fmt(f),
+            Self::Redis(url) => url.fmt(f),
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
         }
     }
@@ -119,6 +168,44 @@ impl PostgresUrl {
             Some((user, rest)) => (scheme, Some(user), rest),
             None => (scheme, None, rest),
         }
+    }
+}
+
+/// The URL of a Redis store. `Debug` and `Display` show its hosts alone.
+#[derive(Clone, Eq, PartialEq)]
+pub struct RedisUrl(Box<str>);
+
+impl RedisUrl {
+    /// Returns the whole URL.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// Says whether a password stands in it.
+    pub(super) fn has_password(&self) -> bool {
+        let (_, rest) = self.0.split_once("//").unwrap_or(("", &self.0));
+        let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
+        user.contains(':') || unescaped(&self.0).contains("password")
+    }
+}
+
+/// Where a password may stand nothing is shown: a character that was not encoded may make that more.
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, rest) = self.0.split_once("//").unwrap_or(("", &self.0));
+        write!(f, "{scheme}//")?;
+        if rest.split_once('?').is_some_and(|(_, options)| options.contains('@')) {
+            return f.write_str("…");
+        }
+        let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+        f.write_str(place.split(['/', '?', '&', '=']).next().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RedisUrl({self})")
     }
 }
 
@@ -179,8 +266,8 @@ impl Value for StoreUrl {
 
     fn read(value: &Spanned<DeValue<'_>>, path: &str, reading: &mut Reading<'_>) -> Option<Self> {
         let folder = reading.folder.to_path_buf();
-        let must_be = "\"sqlite:PATH\", \"postgres://USER@HOST/DATABASE\" or \"memory:\"; a \
-                       relative path starts at the folder of this file";
+        let must_be = "\"sqlite:PATH\", \"postgres://USER@HOST/DATABASE\", \"redis://HOST\", \
+                       \"rediss://HOST\" or \"memory:\"; a relative path starts at the folder of this file";
         if let DeValue::Table(_) = value.get_ref() {
             let kept = Secret::read(value, path, reading)?;
             let url = std::str::from_utf8(kept.expose()).ok().map(str::trim);
@@ -196,13 +283,11 @@ impl Value for StoreUrl {
         let said = value.get_ref().as_str().and_then(|text| Self::parse(text, &folder));
         match said {
             Some(Self::Postgres(url)) if url.has_password() => {
-                let message = format!(
-                    "`{}` holds a password, which stays out of this file: set `password` in \
-                     [postgres], or write {{ env = \"NAME\" }} or {{ file = \"PATH\" }} for the \
-                     whole URL",
-                    without_index(path)
-                );
-                reading.at(ProblemKind::Value, path, value.span(), message);
+                told_of_password("postgres", value, path, reading);
+                None
+            }
+            Some(Self::Redis(url)) if url.has_password() => {
+                told_of_password("redis", value, path, reading);
                 None
             }
             Some(url) => Some(url),
@@ -221,6 +306,20 @@ impl Value for StoreUrl {
     }
 }
 
+fn told_of_password(
+    table: &str,
+    value: &Spanned<DeValue<'_>>,
+    path: &str,
+    reading: &mut Reading<'_>,
+) {
+    let message = format!(
+        "`{}` holds a password, which stays out of this file: set `password` in [{table}], or write \
+         {{ env = \"NAME\" }} or {{ file = \"PATH\" }} for the whole URL",
+        without_index(path)
+    );
+    reading.at(ProblemKind::Value, path, value.span(), message);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +328,28 @@ mod tests {
         let url = StoreUrl::parse(url, Path::new("")).unwrap();
         assert_eq!(format!("{url:?}"), format!("Postgres(PostgresUrl({url}))"));
         url.to_string()
+    }
+
+    #[test]
+    fn a_redis_url_shows_its_hosts_alone() {
+        for (url, shown) in [
+            ("redis://cache", "redis://cache"),
+            ("rediss://a:1,b:2/3?cluster=true", "rediss://a:1,b:2"),
+            ("redis://app@cache/0", "redis://cache"),
+            ("redis://:hunter2@cache", "redis://cache"),
+            ("redis://app:hun@ter2@cache", "redis://cache"),
+            ("redis://app:hun?ter2@cache", "redis://…"),
+            ("redis://app:hun/ter2@cache", "redis://cache"),
+            ("redis://a?sentinel=m&sentinel_password=hunter2", "redis://a"),
+            ("redis://a?sentinel=m&sentinel_password=hun@ter2", "redis://…"),
+            ("redis://a&sentinel_password=hunter2", "redis://a"),
+        ] {
+            let StoreUrl::Redis(parsed) = StoreUrl::parse(url, Path::new("")).unwrap() else {
+                panic!("{url} is Redis");
+            };
+            assert_eq!(parsed.to_string(), shown, "{url}");
+            assert_eq!(parsed.has_password(), url.contains("hun"), "{url}");
+        }
     }
 
     #[test]

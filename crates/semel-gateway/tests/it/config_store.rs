@@ -40,6 +40,33 @@ fn a_password_stays_out_of_the_file_and_out_of_every_message() {
     assert!(read(both).unwrap_err().to_string().contains("both say a password"));
 }
 
+#[test]
+fn a_store_in_redis_is_read_and_its_secrets_stay_out_of_sight() {
+    let kept = |text: &str| parse(&format!("{text}\n{BASE}")).unwrap().stored();
+    let stored = kept(
+        "store = \"rediss://app@a,b/0?sentinel=main\"\n\
+         redis = { prefix = \"shop\", wait_replicas = 1, wait_for = \"3s\", stated = \"durable\" }",
+    );
+    assert_eq!(stored.url.to_string(), "rediss://a,b");
+    assert_eq!((&*stored.redis.prefix, stored.redis.wait_replicas), ("shop", 1));
+    for bad in ["redis://:hunter2@cache", "redis://a?sentinel=m&sentinel_password=hunter2"] {
+        let lines = refused(&format!("store = \"{bad}\"\n{BASE}"));
+        assert!(
+            lines[0].contains("holds a password") && !lines[0].contains("hunter2"),
+            "{lines:?}"
+        );
+    }
+    for (bad, says) in [
+        ("redis = { prefix = \"x\" }", "[redis] has no meaning"),
+        ("store = \"redis://h\"\npostgres = { schema = \"x\" }", "[postgres] has no meaning"),
+        ("store = \"redis://h\"\nredis = { wait_for = \"0s\" }", "no replica would ever"),
+        ("store = \"redis://h\"\nredis = { stated = \"maybe\" }", "durable"),
+    ] {
+        let lines = refused(&format!("{bad}\n{BASE}"));
+        assert!(lines.iter().any(|line| line.contains(says)), "{lines:?}");
+    }
+}
+
 /// A URL that cannot be understood is found before a server is asked, and is not repeated.
 #[test]
 fn a_url_that_cannot_be_understood_is_found_by_the_check() {
@@ -52,6 +79,9 @@ fn a_url_that_cannot_be_understood_is_found_by_the_check() {
     assert_eq!(checked("store = \"postgres://app@db-1,db-2:5433/shop?sslmode=require\""), Ok(()));
     for (bad, words) in [
         ("store = \"postgres://db:x/shop\"", "cannot be understood"),
+        ("store = \"redis://db:x\"", "NAME:PORT"),
+        ("store = \"redis://db?cluster=yes\"", "cluster=true"),
+        ("store = \"redis://db\"\nredis = { prefix = \"a{b\" }", "the prefix of the keys"),
         ("store = \"postgres://db/shop?sslmode=verify-ca\"", "sslmode must be"),
         ("store = \"postgres://db/shop\"\npostgres = { schema = \"Shop\" }", "lower-case letters"),
         ("store = \"postgres://db/shop\"\npostgres = { ca = \"none.pem\" }", "cannot be read"),

@@ -21,6 +21,7 @@ mod passing;
 mod postgres;
 mod process;
 mod records;
+mod redis;
 mod relaying;
 mod secrets;
 mod securing;

@@ -79,7 +79,7 @@ impl Place {
         let postgres =
             PostgresSettings { schema: self.schema.clone(), ..PostgresSettings::default() };
         let url = StoreUrl::parse(&self.url, Path::new("")).unwrap();
-        StoreSettings { url, postgres }
+        StoreSettings { postgres, ..url.into() }
     }
 
     /// Writes the configuration of gateways before an upstream.

@@ -37,9 +37,13 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
         one.types(reading);
         one.authorization(reading);
     }
-    if config.store == StoreUrl::Memory && !config.destination.is_empty() {
-        let message = "the store `memory:` has no outbox that anybody else could append to; use \
-                       sqlite:PATH or postgres://USER@HOST/DATABASE";
+    let has_outbox = matches!(config.store, StoreUrl::Postgres(_) | StoreUrl::Sqlite(_));
+    if !has_outbox && !config.destination.is_empty() {
+        let message = format!(
+            "the store {} has no outbox that an application could append to; use sqlite:PATH or \
+             postgres://USER@HOST/DATABASE",
+            config.store
+        );
         reading.problem(ProblemKind::Conflict, "destination", message);
     }
     if let Some(relay) = &config.relay {

@@ -36,7 +36,13 @@ pub(crate) async fn measure(report: &mut Report, rounds: u32, requests: u32) -> 
     let made = admin.create_topics([&topic], &AdminOptions::new()).await?;
     ensure!(made.iter().all(Result::is_ok), "the topic cannot be made: {made:?}");
     // What the publisher is set to as well.
-    let ours = [("acks", "all"), ("enable.idempotence", "true"), ("linger.ms", "1")];
+    let ours = [
+        ("acks", "all"),
+        ("enable.idempotence", "true"),
+        ("enable.gapless.guarantee", "true"),
+        ("linger.ms", "1"),
+        ("message.timeout.ms", "28500"),
+    ];
     for (name, value) in ours {
         config.set(name, value);
     }

@@ -98,14 +98,12 @@ impl<'c> Batch<'c> {
             return Err(ended());
         }
         let (messages, handled) = judged.handled(kept);
+        let ran = messages.iter().zip(&handled).filter_map(|(one, handled)| match handled {
+            Handled::First(recorded) if one.records() => Some((&one.message, recorded)),
+            _ => None,
+        });
         inbox.step(&tx, |step| {
-            for (one, handled) in messages.iter().zip(&handled) {
-                if let Handled::First(recorded) = handled
-                    && one.records()
-                {
-                    step.record(inbox.policy.consumer.as_str(), &one.message, recorded)?;
-                }
-            }
+            step.record(inbox.policy.consumer.as_str(), ran)?;
             step.append(&events)
         })?;
         inbox.transact.appended(&events);

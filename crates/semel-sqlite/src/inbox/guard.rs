@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, DropBehavior, Transaction};
 use semel::{
     StoreError, Timestamp,
-    inbox::{MessageId, Recorded, receive::Incoming},
+    inbox::{MessageId, Recorded, Standing, receive::Incoming},
     outbox::{Cause, Event, EventId},
 };
 
@@ -86,7 +86,7 @@ impl<'c> Handling<'c> {
         let recorded = one.done(answer, events.iter().map(|event| event.id).collect(), at);
         inbox.step(&tx, |step| {
             if one.records() {
-                step.record(inbox.policy.consumer.as_str(), &one.message, &recorded)?;
+                step.record(inbox.policy.consumer.as_str(), [(&one.message, &recorded)])?;
             }
             step.append(&events)
         })?;
@@ -109,8 +109,30 @@ pub(super) fn ended() -> StoreError {
 }
 
 impl Step<'_> {
-    /// Keeps what a run recorded. The row is there unless the receipt was undone.
-    pub(super) fn record(
+    /// Keeps what the runs of messages recorded that were received together.
+    ///
+    /// Their rows are there unless the receipt was undone, and then it was undone as a whole: of those that
+    /// recorded nothing one is looked at.
+    pub(super) fn record<'r>(
+        &mut self,
+        consumer: &str,
+        ran: impl IntoIterator<Item = (&'r MessageId, &'r Recorded)>,
+    ) -> Result<(), Fault> {
+        let mut is_there = false;
+        for (message, recorded) in ran {
+            if recorded.answer.is_some() || !recorded.events.is_empty() {
+                self.record_one(consumer, message, recorded)?;
+            } else if !is_there {
+                known::of(self.conn(), consumer, message)?
+                    .filter(|seen| seen.standing == Standing::Done)
+                    .ok_or_else(ended)?;
+            }
+            is_there = true;
+        }
+        Ok(())
+    }
+
+    fn record_one(
         &mut self,
         consumer: &str,
         message: &MessageId,

@@ -59,6 +59,26 @@ async fn a_batch_does_the_effects_of_what_is_new_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_statement_that_undoes_the_receipt_of_a_batch_is_noticed() {
+    let mut desk = Desk::new();
+    let inbox = desk.inbox.clone();
+    let batch = ["a", "b", "c"].map(delivery);
+    for answers in [None, Some(1)] {
+        let tx = desk.begin();
+        tx.execute_batch("SAVEPOINT before").unwrap();
+        let received = inbox.receive_all(tx, &batch).unwrap();
+        let ReceiveAll::Some(guard) = received else { panic!("{received:?}") };
+        if let Some(at) = answers {
+            guard.answer(at, "paid".into()).unwrap();
+        }
+        guard.execute_batch("ROLLBACK TO before").unwrap();
+        let error = guard.done().unwrap_err();
+        assert!(error.to_string().contains("undid the receipt"), "{error}");
+    }
+    assert_eq!(desk.number("SELECT count(*) FROM semel_inbox"), 0);
+}
+
+#[tokio::test]
 async fn a_batch_of_which_one_fails_leaves_nothing() {
     let mut desk = Desk::new();
     let batch = ["a", "b", "c"].map(delivery);

@@ -12,7 +12,7 @@ use semel::{
         memory::MemoryStore,
     },
 };
-pub use semel_postgres::{ImportOutbox, ImportState, Imported};
+pub use semel_postgres::{ImportOutbox, ImportSlot, ImportState, Imported};
 use semel_postgres::{PostgresBuilder, PostgresStore};
 use semel_redis::{RedisBuilder, RedisStore};
 use semel_sqlite::SqliteStore;

@@ -53,7 +53,7 @@ use tokio_util::{sync::DropGuard, task::TaskTracker};
 
 pub use self::{
     builder::PostgresBuilder,
-    outbox::{ImportOutbox, ImportState, Imported, SlotOutbox},
+    outbox::{ImportOutbox, ImportSlot, ImportState, Imported, SlotOutbox},
     prepared::PreparedTransaction,
 };
 use self::{

@@ -38,6 +38,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0015_receive_batch",
         text: include_str!("../migrations/0015_receive_batch.sql"),
     },
+    Migration {
+        name: "0016_import_safely",
+        text: include_str!("../migrations/0016_import_safely.sql"),
+    },
 ];
 
 /// The schema that this version of the crate reads and writes.

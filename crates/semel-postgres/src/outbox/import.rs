@@ -1,13 +1,13 @@
 //! Takes over a table of another outbox, such as one that Debezium reads, and gives it back. Done once, by
 //! the owner of the schema and of the table, on a connection of its own.
 
-use semel::StoreError;
+use semel::{StoreError, StoreErrorKind};
 use tokio_postgres::Row;
 
 use super::no_answer;
 use crate::{
     PostgresBuilder, PostgresStore,
-    error::{Fault, invalid},
+    error::{Fault, damaged},
     value::{Cells, Value},
 };
 
@@ -61,6 +61,9 @@ pub struct Imported {
     /// The place in the server's log behind which every row is an event: whoever read the table before
     /// goes on until it has confirmed that place.
     pub switched_at: Box<str>,
+    /// The columns that may be NULL, though no event can do without: a row in which one is fails no
+    /// producer, and is parked by the relay.
+    pub may_be_null: Box<[Box<str>]>,
 }
 
 /// How far a take-over is.
@@ -68,18 +71,39 @@ pub struct Imported {
 pub struct ImportState {
     /// Since which place in the server's log the table is taken over; `None` if it is not.
     pub switched_at: Option<Box<str>>,
-    /// Whether the replication slot has confirmed that place; `None` if there is no such slot.
-    pub is_confirmed: Option<bool>,
+    /// What the replication slot has; `None` if none was named.
+    pub slot: Option<ImportSlot>,
+}
+
+/// What a replication slot has of what was in a table before it was taken over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ImportSlot {
+    /// Not all of it yet.
+    Behind,
+    /// All of it: whoever reads the slot is not needed any more.
+    Confirmed,
+    /// Not all of it, and it never will: the server has dropped what it had not read.
+    Lost,
+    /// There is no such slot in the database.
+    Missing,
+    /// Nothing: it was made after the switch, under a name of its own or that of one before. After a crash
+    /// the server cannot tell one from a slot that was there.
+    New,
 }
 
 impl PostgresStore {
     /// Makes every row that is inserted into a table from now on an event too, in the same transaction.
     /// It waits at most 2 s for transactions that have inserted and are still open.
     ///
+    /// A table that is taken over already is taken over anew only for what is in it: with
+    /// [`existing`](ImportOutbox::existing), rows that are no events yet become some, known by their ids.
+    ///
     /// # Errors
     ///
-    /// Fails, and changes nothing, if the table or a column of it is missing, it is taken over already,
-    /// a transaction stays open for too long, or the role owns neither table nor schema.
+    /// Fails, and changes nothing, if the table or a column of it is missing, it is taken over already
+    /// and nothing else is asked for, or by other columns, or the role owns neither table nor schema. The
+    /// kind is [`Busy`](semel::StoreErrorKind::Busy) if a transaction stays open for too long, or rows
+    /// that are to become events have no id.
     pub async fn import_outbox(
         builder: &PostgresBuilder,
         import: &ImportOutbox,
@@ -99,7 +123,8 @@ impl PostgresStore {
         let copied = row.bigint(0)?.and_then(|copied| u64::try_from(copied).ok());
         let switched_at = row.text(1)?.map(Into::into);
         let (copied, switched_at) = copied.zip(switched_at).ok_or_else(no_answer)?;
-        Ok(Imported { copied, switched_at })
+        let may_be_null = row.text(2)?.unwrap_or_default().lines().map(Into::into).collect();
+        Ok(Imported { copied, switched_at, may_be_null })
     }
 
     /// Says how far the take-over of a table is, seen from the replication slot of whoever read it
@@ -115,7 +140,8 @@ impl PostgresStore {
     ) -> Result<ImportState, StoreError> {
         let values = [Value::Text(Some(table)), Value::Text(slot)];
         let row = one(builder, |statements| &statements.import_state, &values).await?;
-        Ok(ImportState { switched_at: row.text(0)?.map(Into::into), is_confirmed: row.truth(1)? })
+        let slot = row.text(1)?.map(slot_of).transpose()?;
+        Ok(ImportState { switched_at: row.text(0)?.map(Into::into), slot })
     }
 
     /// Ends the take-over of a table, and says whether there was one: its rows are no longer events.
@@ -147,20 +173,37 @@ async fn one(
     rows.into_iter().next().ok_or_else(|| no_answer().into())
 }
 
-/// Says in the server's own words what an operator can do something about.
+fn slot_of(word: &str) -> Result<ImportSlot, StoreError> {
+    Ok(match word {
+        "behind" => ImportSlot::Behind,
+        "confirmed" => ImportSlot::Confirmed,
+        "lost" => ImportSlot::Lost,
+        "new" => ImportSlot::New,
+        "none" => ImportSlot::Missing,
+        _ => return Err(damaged("a replication slot is in no state that this version knows")),
+    })
+}
+
+/// Says in the server's own words what an operator can do something about: what was asked for is not
+/// there or is not allowed, or it is not the time for it.
 fn said(fault: Fault) -> StoreError {
-    let of_operator = ["42P01", "3F000", "42703", "42501", "42P17", "22P02", "55P03", "SM007"];
     let Fault::Postgres(error) = &fault else { return fault.into() };
-    match error.as_db_error() {
-        Some(db) if db.code().code() == "55P03" => invalid(
-            "a transaction that has inserted into the table stays open; nothing was changed: end it, \
-             or ask again",
-        ),
-        Some(db) if of_operator.contains(&db.code().code()) => {
-            let hint = db.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            let message = db.message().trim_start_matches("semel: ");
-            StoreError::new(semel::StoreErrorKind::Invalid, format!("{message}{hint}"))
+    let Some(db) = error.as_db_error() else { return fault.into() };
+    let code = db.code().code();
+    let kind = match code {
+        "55P03" => {
+            let message = "a transaction that has inserted into the table stays open; nothing was \
+                           changed: end it, or ask again";
+            return StoreError::new(StoreErrorKind::Busy, message);
         }
-        _ => fault.into(),
-    }
+        "55000" => StoreErrorKind::Busy,
+        "SM007" | "0A000" => StoreErrorKind::Invalid,
+        _ if ["22", "3F", "42"].iter().any(|class| code.starts_with(class)) => {
+            StoreErrorKind::Invalid
+        }
+        _ => return fault.into(),
+    };
+    let hint = db.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+    let message = db.message().trim_start_matches("semel: ");
+    StoreError::new(kind, format!("{message}{hint}"))
 }

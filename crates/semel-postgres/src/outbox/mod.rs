@@ -28,7 +28,7 @@ pub(crate) use self::{
     read::Passes,
 };
 pub use self::{
-    import::{ImportOutbox, ImportState, Imported},
+    import::{ImportOutbox, ImportSlot, ImportState, Imported},
     slot::SlotOutbox,
 };
 use crate::{

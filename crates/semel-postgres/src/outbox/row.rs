@@ -35,6 +35,9 @@ pub(super) fn placed(row: &impl Cells) -> Result<Placed, Fault> {
 /// Makes an event, or says what is wrong with the row.
 fn event(row: &impl Cells, id: EventId) -> Result<Result<Event, String>, Fault> {
     let text = |at| row.text(at).map(Option::unwrap_or_default);
+    if let Some(why) = row.text(8)?.and_then(failed_import) {
+        return Ok(Err(why));
+    }
     let payload = row.bytes(6)?.map(Bytes::copy_from_slice);
     if payload.is_none() && row.bigint(7)?.is_some() {
         return Ok(Err("the payload is larger than an event may have".to_owned()));
@@ -69,6 +72,17 @@ fn event(row: &impl Cells, id: EventId) -> Result<Result<Event, String>, Fault> 
         }
     }
     Ok(Ok(event))
+}
+
+/// What the trigger of a table that was taken over puts in place of headers, if it could not read the row.
+const FAILED_IMPORT: &str = "\"import: ";
+
+/// Says what the trigger of a table that was taken over could not read.
+fn failed_import(headers: &str) -> Option<String> {
+    headers.strip_prefix(FAILED_IMPORT)?;
+    let told: String = serde_json::from_str(headers).ok()?;
+    let why = told.strip_prefix("import: ")?;
+    Some(format!("the row could not be imported, and is in the payload as a whole: {why}"))
 }
 
 /// Tells of a row what can be told: its aggregate, if that can be named.

@@ -2,6 +2,7 @@
 //! has to go on.
 
 use clap::Args;
+use semel::{StoreError, StoreErrorKind};
 use serde_json::json;
 
 use crate::{
@@ -10,7 +11,7 @@ use crate::{
         store::StoreArgs,
     },
     settings::StoreSettings,
-    stores::{self, ImportOutbox, ImportState},
+    stores::{self, ImportOutbox, ImportSlot, ImportState, Imported},
 };
 
 /// Takes over a table that Debezium reads: each row that is inserted into it becomes an event too, in the
@@ -20,10 +21,11 @@ pub(super) struct Import {
     /// The table, such as public.outboxevent
     #[arg(long)]
     table: String,
-    /// The replication slot that Debezium reads: whether it has confirmed all from before
+    /// The replication slot that Debezium reads: exits with 1 for as long as it has not confirmed all from
+    /// before
     #[arg(long)]
     slot: Option<String>,
-    /// Makes events of what is in the table already, too
+    /// Makes events of what is in the table already, too; asked later, of those rows that are none yet
     #[arg(long, conflicts_with = "end")]
     existing: bool,
     /// The column that orders what is in it already
@@ -58,34 +60,61 @@ impl Import {
         if self.end {
             return self.end(&store, json).await;
         }
-        let mut copied = None;
+        let mut imported = None;
         let mut state = self.state(&store).await?;
-        if state.switched_at.is_none() {
-            copied = Some(stores::import_outbox(&store, &self.import()).await?.copied);
+        let is_new = state.switched_at.is_none();
+        if is_new && let (Some(slot), Some(ImportSlot::Missing)) = (&self.slot, state.slot) {
+            let message = format!("{}; nothing was changed", missing(slot));
+            return Err(Failure::refused(message));
+        }
+        if is_new || self.existing {
+            imported = Some(self.import(&store).await?);
             state = self.state(&store).await?;
         }
+        let copied = imported.as_ref().map(|imported| imported.copied);
         say(&if json {
             json!({
                 "table": self.table,
-                "imported_now": copied.is_some(),
+                "imported_now": is_new,
                 "copied": copied,
                 "switched_at": state.switched_at.as_deref(),
+                "may_be_null": imported.as_ref().map(|imported| &imported.may_be_null),
                 "slot": self.slot,
-                "slot_confirmed": state.is_confirmed,
+                "slot_state": state.slot.map(word),
+                "slot_confirmed": confirmed(state.slot),
             })
             .to_string()
         } else {
-            self.told(&state, copied)
+            let lines = [
+                self.switched(&state, is_new, copied),
+                may_be_null(imported.as_ref()),
+                self.needed(&state),
+            ];
+            lines.into_iter().flatten().collect::<Vec<_>>().join("\n")
         })?;
-        Ok(Exit::Fine)
+        Ok(self.exit(state.slot))
+    }
+
+    /// A script waits for what `--slot` asks. What no slot will ever tell is over once it was read from
+    /// the table.
+    fn exit(&self, slot: Option<ImportSlot>) -> Exit {
+        match slot {
+            None | Some(ImportSlot::Confirmed) => Exit::Fine,
+            Some(ImportSlot::Lost | ImportSlot::Missing | ImportSlot::New) if self.existing => {
+                Exit::Fine
+            }
+            Some(_) => Exit::Refused,
+        }
     }
 
     async fn state(&self, store: &StoreSettings) -> Result<ImportState, Failure> {
-        Ok(stores::outbox_import(store, &self.table, self.slot.as_deref()).await?)
+        let state = stores::outbox_import(store, &self.table, self.slot.as_deref()).await;
+        state.map_err(refused)
     }
 
     async fn end(&self, store: &StoreSettings, json: bool) -> Result<Exit, Failure> {
-        if !stores::end_outbox_import(store, &self.table).await? {
+        let ended = stores::end_outbox_import(store, &self.table).await;
+        if !ended.map_err(refused)? {
             let message = format!("{} is not taken over; nothing was changed", self.table);
             return Err(Failure::refused(message));
         }
@@ -97,7 +126,7 @@ impl Import {
         Ok(Exit::Fine)
     }
 
-    fn import(&self) -> ImportOutbox {
+    async fn import(&self, store: &StoreSettings) -> Result<Imported, Failure> {
         let mut import = ImportOutbox::of(self.table.as_str());
         import.existing = self.existing;
         import.order_by = self.order_by.as_deref().map(Into::into);
@@ -107,35 +136,96 @@ impl Import {
         import.type_column = self.type_column.as_str().into();
         import.payload_column = self.payload_column.as_str().into();
         import.headers_column = self.headers_column.as_deref().map(Into::into);
-        import
+        stores::import_outbox(store, &import).await.map_err(refused)
     }
 
-    fn told(&self, state: &ImportState, copied: Option<u64>) -> String {
-        let at = state.switched_at.as_deref().unwrap_or_default();
+    fn switched(&self, state: &ImportState, is_new: bool, copied: Option<u64>) -> Option<String> {
+        let at = state.switched_at.as_deref()?;
         let table = &self.table;
-        let mut told = match copied {
-            Some(0) => format!("{table} is taken over from {at} on"),
-            Some(rows) => {
-                format!(
-                    "{table} is taken over from {at} on, and {rows} rows from before are events"
-                )
-            }
-            None => format!("{table} is taken over since {at}"),
+        let since = if is_new {
+            format!("{table} is taken over from {at} on")
+        } else {
+            format!("{table} is taken over since {at}")
         };
-        told.push('\n');
-        told.push_str(&match (&self.slot, state.is_confirmed) {
-            (None, _) => format!(
+        Some(match copied.filter(|_| self.existing) {
+            None => since,
+            Some(0) => format!("{since}; no row from before was still to become an event"),
+            Some(1) => format!("{since}, and 1 row from before is an event now"),
+            Some(rows) => format!("{since}, and {rows} rows from before are events now"),
+        })
+    }
+
+    /// Says what Debezium is still needed for.
+    fn needed(&self, state: &ImportState) -> Option<String> {
+        let at = state.switched_at.as_deref()?;
+        let (Some(slot), Some(has)) = (&self.slot, state.slot) else {
+            return Some(format!(
                 "let Debezium go on until its slot has confirmed {at}; --slot NAME tells whether it has"
-            ),
-            (Some(slot), None) => format!("there is no slot {slot} in this database"),
-            (Some(slot), Some(false)) => format!(
-                "the slot {slot} has not confirmed that yet: let Debezium go on, and ask again"
-            ),
-            (Some(slot), Some(true)) => format!(
-                "the slot {slot} has confirmed that: stop Debezium, then drop the slot, which keeps the \
-                 server's log otherwise"
-            ),
-        });
-        told
+            ));
+        };
+        let never = match has {
+            ImportSlot::Behind => {
+                return Some(format!(
+                    "the slot {slot} has not confirmed that yet: let Debezium go on, and ask again"
+                ));
+            }
+            ImportSlot::Confirmed => {
+                return Some(format!(
+                    "the slot {slot} has confirmed that: stop Debezium, then drop the slot, which keeps \
+                     the server's log otherwise"
+                ));
+            }
+            ImportSlot::Missing => missing(slot),
+            ImportSlot::Lost => {
+                format!("the server has dropped log that the slot {slot} had not read")
+            }
+            ImportSlot::New => {
+                format!("the slot {slot} was made after that, or cannot be told from one that was")
+            }
+        };
+        Some(if self.existing {
+            format!("{never}: rows from before that were deleted since are nowhere to be read")
+        } else {
+            format!(
+                "{never}: --existing makes events of the rows from before that are in the table"
+            )
+        })
+    }
+}
+
+fn missing(slot: &str) -> String {
+    format!("there is no slot {slot} in this database")
+}
+
+fn may_be_null(imported: Option<&Imported>) -> Option<String> {
+    let columns = &imported?.may_be_null;
+    (!columns.is_empty()).then(|| {
+        format!(
+            "NULL is allowed in {}: a row that has it there fails no producer, and the relay parks it",
+            columns.join(", ")
+        )
+    })
+}
+
+fn word(slot: ImportSlot) -> &'static str {
+    match slot {
+        ImportSlot::Behind => "behind",
+        ImportSlot::Confirmed => "confirmed",
+        ImportSlot::Lost => "lost",
+        ImportSlot::Missing => "missing",
+        ImportSlot::New => "new",
+    }
+}
+
+fn confirmed(slot: Option<ImportSlot>) -> Option<bool> {
+    let slot = slot.filter(|slot| *slot != ImportSlot::Missing)?;
+    Some(slot == ImportSlot::Confirmed)
+}
+
+/// What was refused because of the moment, such as for a transaction that is open, is no wrong command.
+fn refused(error: StoreError) -> Failure {
+    match error.kind() {
+        StoreErrorKind::Busy => Failure::refused(error.to_string()),
+        _ => error.into(),
     }
 }

@@ -183,8 +183,11 @@ async fn a_table_that_debezium_reads_is_taken_over_by_a_command() {
         let words = ["import-debezium", "--table", &table, "--slot", &slot];
         outbox.place.outbox(&[&words[..], more].concat())
     };
-    let told = import(&["--existing"]).out;
-    assert!(told.contains("1 rows from before are events"), "{told}");
+    let told = import(&["--existing"]);
+    assert_eq!(told.code, 1, "a script waits");
+    let told = told.out;
+    assert!(told.contains("and 1 row from before is an event now"), "{told}");
+    assert!(told.contains("NULL is allowed in aggregatetype, aggregateid, type"), "{told}");
     assert!(told.contains("has not confirmed that yet"), "{told}");
     let later =
         format!("INSERT INTO {table} VALUES ('{}', 'order', 'a', 'Counted', '1')", id("a", 1));
@@ -193,6 +196,7 @@ async fn a_table_that_debezium_reads_is_taken_over_by_a_command() {
     client.query(&advance, &[]).await.unwrap();
     let state =
         outbox.place.outbox(&["--json", "import-debezium", "--table", &table, "--slot", &slot]);
+    assert_eq!(state.code, 0);
     let state = state.json();
     assert_eq!((&state["imported_now"], &state["slot_confirmed"]), (&false.into(), &true.into()));
     let relay = Relay::start(&outbox.place).await;
@@ -201,5 +205,44 @@ async fn a_table_that_debezium_reads_is_taken_over_by_a_command() {
     assert_eq!(relay.end().await, Some(0));
     import(&["--end"]).ends(0, "");
     import(&["--end"]).ends(1, "is not taken over");
+    client.query(&format!("SELECT pg_drop_replication_slot('{slot}')"), &[]).await.unwrap();
+}
+
+/// What cannot be done now is told by an exit code of its own, and rows from before are never left out
+/// without a word.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_take_over_that_lacks_something_says_so_to_scripts() {
+    let receiver = taking().await;
+    let outbox = Outbox::by_slots("lacking", &receiver).await;
+    let client = outbox.connect().await;
+    let table = format!("{}.outboxevent", outbox.schema);
+    outbox.place.semel(&["migrate"]).ends(0, "");
+    let rows = format!(
+        "CREATE TABLE {table} (id uuid, aggregatetype text, aggregateid text, type text, payload text);
+         INSERT INTO {table} VALUES ('{}', 'order', 'a', 'Counted', '0')",
+        id("a", 0)
+    );
+    client.batch_execute(&rows).await.unwrap();
+    let import = |more: &[&str]| {
+        outbox.place.outbox(&[&["import-debezium", "--table", &table][..], more].concat())
+    };
+    let slot = format!("{}_anew", outbox.schema);
+    import(&["--slot", &slot]).ends(1, "in this database; nothing was changed");
+    let open = outbox.connect().await;
+    open.batch_execute(&format!("BEGIN; DELETE FROM {table} WHERE false")).await.unwrap();
+    import(&[]).ends(1, "stays open; nothing was changed");
+    open.batch_execute("COMMIT").await.unwrap();
+    outbox.place.outbox(&["import-debezium", "--table", "x;drop table a"]).ends(2, "invalid name");
+    import(&[]).ends(0, "");
+    let made = format!("SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')");
+    client.query(&made, &[]).await.unwrap();
+    let told = import(&["--slot", &slot]);
+    assert_eq!(told.code, 1, "it was made after the switch");
+    assert!(told.out.contains("--existing makes events of the rows from before"), "{}", told.out);
+    let told = import(&["--existing", "--slot", &slot]);
+    assert_eq!(told.code, 0);
+    assert!(told.out.contains("and 1 row from before is an event now"), "{}", told.out);
+    let told = import(&["--existing"]).out;
+    assert!(told.contains("no row from before was still to become an event"), "{told}");
     client.query(&format!("SELECT pg_drop_replication_slot('{slot}')"), &[]).await.unwrap();
 }

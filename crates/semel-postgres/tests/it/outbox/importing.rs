@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use semel::outbox::{Destination, EventId, Lead, Led, OutboxStore, Start};
-use semel_postgres::{ImportOutbox, PostgresStore};
+use semel::outbox::{Destination, EventId, Lead, Led, OutboxStore, Placed, Start};
+use semel_postgres::{ImportOutbox, ImportSlot, PostgresStore};
 use semel_testkit::servers::{Debezium, Major, Routed};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
@@ -12,7 +12,7 @@ use super::slot::logical;
 use crate::fixture::Fixture;
 
 /// A table as Debezium's documentation has it, under a name of the test's own.
-async fn plain(fixture: &Fixture, client: &Client) -> String {
+pub(super) async fn plain(fixture: &Fixture, client: &Client) -> String {
     let table = format!("\"{}\".plain", fixture.schema);
     let made = format!(
         "CREATE TABLE {table} (id uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -22,7 +22,7 @@ async fn plain(fixture: &Fixture, client: &Client) -> String {
     table
 }
 
-async fn insert(client: &Client, table: &str, id: &str) {
+pub(super) async fn insert(client: &Client, table: &str, id: &str) {
     let insert = format!(
         "INSERT INTO {table} (aggregatetype, aggregateid, type, payload)
          VALUES ('order', $1, 'Placed', '{{\"n\": 1.50}}')"
@@ -31,7 +31,12 @@ async fn insert(client: &Client, table: &str, id: &str) {
 }
 
 /// Takes a table over, and returns the place in the log behind which everything is an event.
-async fn import(fixture: &Fixture, client: &Client, table: &str, more: &str) -> (i64, String) {
+pub(super) async fn import(
+    fixture: &Fixture,
+    client: &Client,
+    table: &str,
+    more: &str,
+) -> (i64, String) {
     let import = format!(
         "SELECT copied, switched_at::text FROM semel.import_outbox('{table}'::regclass{more})"
     );
@@ -39,8 +44,8 @@ async fn import(fixture: &Fixture, client: &Client, table: &str, more: &str) -> 
     (row.get(0), row.get(1))
 }
 
-/// What a relay reads that begins with the earliest: aggregate, id and payload of each.
-async fn relayed(fixture: &Fixture) -> Vec<(String, EventId, String)> {
+/// What a relay reads that begins with the earliest.
+pub(super) async fn read(fixture: &Fixture) -> Vec<Placed> {
     let store = fixture.open().await;
     let lead = Lead {
         destination: Destination::new("all").unwrap(),
@@ -51,7 +56,13 @@ async fn relayed(fixture: &Fixture) -> Vec<(String, EventId, String)> {
     let Led::Leader(leader) = store.lead(lead).await.unwrap() else { panic!("another leads") };
     let window = store.read(leader.clone(), None, 1_000, 1 << 20).await.unwrap();
     store.resign(leader).await.unwrap();
-    let told = window.events.iter().map(|placed| {
+    window.events
+}
+
+/// The same as aggregate, id and payload of each.
+async fn relayed(fixture: &Fixture) -> Vec<(String, EventId, String)> {
+    let events = read(fixture).await;
+    let told = events.iter().map(|placed| {
         let payload = placed.event.payload.clone().unwrap_or_default();
         let payload = String::from_utf8(payload.to_vec()).unwrap();
         (placed.event.lane.id().to_owned(), placed.event.id, payload)
@@ -59,7 +70,7 @@ async fn relayed(fixture: &Fixture) -> Vec<(String, EventId, String)> {
     told.collect()
 }
 
-async fn aggregates(fixture: &Fixture) -> Vec<String> {
+pub(super) async fn aggregates(fixture: &Fixture) -> Vec<String> {
     relayed(fixture).await.into_iter().map(|(aggregate, ..)| aggregate).collect()
 }
 
@@ -235,11 +246,11 @@ async fn a_take_over_is_told_of_and_refused_in_one_sentence() {
     import.payload_column = "payload".into();
     let imported = PostgresStore::import_outbox(&builder, &import).await.unwrap();
     assert_eq!(state().await.unwrap().switched_at, Some(imported.switched_at));
-    assert_eq!(state().await.unwrap().is_confirmed, Some(false));
+    assert_eq!(state().await.unwrap().slot, Some(ImportSlot::Behind));
     insert(&client, &table, "more").await;
     let advance = format!("SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())");
     client.query(&advance, &[]).await.unwrap();
-    assert_eq!(state().await.unwrap().is_confirmed, Some(true));
+    assert_eq!(state().await.unwrap().slot, Some(ImportSlot::Confirmed));
     assert!(PostgresStore::end_outbox_import(&builder, &table).await.unwrap());
     assert!(!PostgresStore::end_outbox_import(&builder, &table).await.unwrap());
     let missing = ImportOutbox::of("nowhere.outboxevent");

@@ -3,6 +3,7 @@
 mod conformance;
 mod hints;
 mod importing;
+mod importing_rows;
 mod moved;
 mod plans;
 mod publish;

@@ -63,6 +63,22 @@ impl Fault {
         self.sqlstate().as_deref() == Some("55P03")
     }
 
+    /// Whether there is no such thing as was named, such as a replication slot, or nothing more is to be
+    /// had of it.
+    pub(crate) fn found_gone(&self) -> bool {
+        matches!(self.sqlstate().as_deref(), Some("42704" | "55000"))
+    }
+
+    /// Whether another session has what was asked for to itself.
+    pub(crate) fn found_used(&self) -> bool {
+        self.sqlstate().as_deref() == Some("55006")
+    }
+
+    /// Whether there is already what was to be made.
+    pub(crate) fn found_made(&self) -> bool {
+        self.sqlstate().as_deref() == Some("42710")
+    }
+
     /// Whether nothing was written and doing it again may succeed: another transaction won, a lock was
     /// not free in time, the server became a standby, or it no longer knows what was prepared.
     pub(crate) fn is_undone(&self) -> bool {
@@ -160,8 +176,15 @@ impl StdError for Cause {
 
 fn server(sqlstate: Option<&str>, error: impl StdError + Send + Sync + 'static) -> StoreError {
     let (kind, message) = told(sqlstate);
-    StoreError::new(kind, message).with_source(error)
+    match sqlstate.filter(|_| message == COULD_NOT) {
+        // A code says more than nothing, where there is no sentence for it.
+        Some(code) => StoreError::new(kind, format!("{message} (SQLSTATE {code})")),
+        None => StoreError::new(kind, message),
+    }
+    .with_source(error)
 }
+
+const COULD_NOT: &str = "the server could not do it; ask again by the same token";
 
 /// Says what the caller does about a code of the server, as listed in appendix A of PostgreSQL's
 /// manual.
@@ -187,6 +210,13 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
             Kind::Invalid,
             "a statement of the transaction failed and was not undone; nothing is committed",
         ),
+        _ if code.starts_with("08") || code.starts_with("57P") => {
+            (Kind::Unavailable, "the server ended the connection; ask again by the same token")
+        }
+        "53300" => (
+            Kind::Unavailable,
+            "the server has no connection left; make pools smaller, or ask again by the same token",
+        ),
         "53100" => (Kind::Full, "the server's disk is full; make room"),
         "XX001" | "XX002" => (Kind::Damaged, "the server says that data is damaged; restore it"),
         "SM001" | "SM009" => (
@@ -197,7 +227,7 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
         _ if code.starts_with("22") || code.starts_with("23") => {
             (Kind::Invalid, "the server refused a value")
         }
-        _ => (Kind::Unavailable, "the server could not do it; ask again by the same token"),
+        _ => (Kind::Unavailable, COULD_NOT),
     }
 }
 

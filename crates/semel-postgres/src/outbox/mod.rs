@@ -43,10 +43,11 @@ use crate::{
 #[async_trait]
 impl OutboxStore for PostgresStore {
     async fn lead(&self, ask: Lead) -> Result<Led, StoreError> {
-        if ask.owner.len() > Lead::OWNER_MAX || ask.lease.is_zero() {
-            return Err(invalid("a leadership has an owner of at most 255 bytes, and a lease"));
+        let led = self.take_lead(ask).await?;
+        if let Led::Leader(leader) = &led {
+            self.drop_unread(&leader.destination).await;
         }
-        self.soon(ask).await
+        Ok(led)
     }
 
     async fn renew(&self, leader: Leader, lease: Duration) -> Result<Settled, StoreError> {
@@ -88,6 +89,16 @@ impl OutboxStore for PostgresStore {
 
     async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError> {
         self.soon(Due { destination, limit: limit.min(READ_MAX) }).await
+    }
+}
+
+impl PostgresStore {
+    /// Leads, by whatever the passes are read.
+    async fn take_lead(&self, ask: Lead) -> Result<Led, StoreError> {
+        if ask.owner.len() > Lead::OWNER_MAX || ask.lease.is_zero() {
+            return Err(invalid("a leadership has an owner of at most 255 bytes, and a lease"));
+        }
+        self.soon(ask).await
     }
 }
 

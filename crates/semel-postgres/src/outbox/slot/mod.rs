@@ -6,11 +6,12 @@
 //! and told of loudly. Without a slot, or with a backlog of more than [`SlotOutbox::ORDERED_MAX`] events, a pass has
 //! the order of positions.
 
+mod making;
 mod order;
 pub(crate) mod pgoutput;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -20,15 +21,19 @@ use std::{
 
 use async_trait::async_trait;
 use semel::{
-    StoreError, Timestamp,
+    Clock as _, StoreError, Timestamp,
     outbox::{
         Destination, Lane, Lead, Leader, Led, OutboxStore, Parked, Pos, Settle, Settled, Window,
         store::{Pass, READ_MAX},
     },
 };
+use tokio::task::JoinHandle;
 
-use self::order::{Advance, Chosen, Create, Drop, Find, Found, Idle, Load, Loaded, Names, Order};
-use crate::{PostgresStore, error::invalid};
+use self::{
+    making::{Drop, Slots},
+    order::{Advance, Chosen, Idle, Load, Loaded, Names, Order, Standing},
+};
+use crate::PostgresStore;
 
 /// An outbox in PostgreSQL whose events leave in the order of their commits, by replication slots: one for
 /// each destination, named `semel_` and the destination.
@@ -44,8 +49,7 @@ pub struct SlotOutbox {
     missed: AtomicU64,
     /// When slots were last let go on while nothing waited.
     idled: Mutex<HashMap<Destination, Timestamp>>,
-    /// Slots that were made since an order was last asked of them.
-    made: Mutex<HashSet<Destination>>,
+    slots: Arc<Slots>,
 }
 
 impl PostgresStore {
@@ -57,13 +61,17 @@ impl PostgresStore {
             orders: Mutex::default(),
             missed: AtomicU64::new(0),
             idled: Mutex::default(),
-            made: Mutex::default(),
+            slots: Arc::default(),
         }
     }
 }
 
 /// How often a slot is let go on while nothing waits.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// The pause before a slot that another session reads is asked again, doubled up to the largest.
+const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
 
 /// How much of a destination's name is shown in that of its slot, which has at most 63 bytes.
 const SHOWN_MAX: usize = 40;
@@ -76,9 +84,26 @@ impl PostgresStore {
         format!("semel_{shown}_{number:016x}")
     }
 
-    /// Drops a slot, if it is there and nobody reads it.
-    pub(super) async fn drop_slot(&self, slot: String) -> Result<(), StoreError> {
+    /// Drops a slot, if it is there and nobody reads it, and says whether it was.
+    pub(super) async fn drop_slot(&self, slot: String) -> Result<bool, StoreError> {
         self.soon(Drop { slot }).await
+    }
+
+    /// Drops the slot of a destination that is led without one, if an earlier leader left it: the server
+    /// would keep its log for it until the disk is full.
+    pub(super) async fn drop_unread(&self, destination: &Destination) {
+        match self.drop_slot(self.slot_name(destination)).await {
+            Ok(true) => tracing::info!(
+                %destination,
+                "dropped the replication slot: the relay reads positions from the table now"
+            ),
+            Ok(false) => {}
+            Err(error) => tracing::warn!(
+                %destination, %error,
+                "a replication slot that nobody reads any more could not be dropped, and keeps the \
+                 server's log"
+            ),
+        }
     }
 }
 
@@ -112,29 +137,21 @@ impl SlotOutbox {
     ///
     /// Fails if the server cannot be asked, or the role may not replicate.
     pub async fn forget_slot(&self, destination: &Destination) -> Result<(), StoreError> {
-        self.store.drop_slot(self.slot_name(destination)).await
+        self.store.drop_slot(self.slot_name(destination)).await.map(drop)
     }
 
-    /// Makes the slot of a destination if it is missing. It is no harm if that fails: a pass then has the
-    /// order of positions.
-    async fn prepare(&self, destination: &Destination) {
-        let names = self.names(destination);
-        let made = match self.store.soon(Find { names: names.clone() }).await {
-            Ok(Found { slot: Some(true), publication: true, .. }) => return,
-            Ok(Found { logical: false, .. }) => Err(invalid(
-                "the server's wal_level is not logical; without a slot events leave in the \
-                             order of their positions",
-            )),
-            Ok(found) => self.store.soon(Create { names, found }).await,
-            Err(error) => Err(error),
-        };
-        match made {
-            Ok(()) => {
-                tracing::info!(%destination, "made a replication slot");
-                let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-                made.insert(destination.clone());
-            }
-            Err(error) => tracing::warn!(%destination, %error, "has no replication slot for now"),
+    /// Makes the slot of a destination if it is missing, in a task of the store: dropping the future leaves
+    /// no connection in the middle of it.
+    fn make(&self, destination: &Destination) -> JoinHandle<()> {
+        let (links, slots) = (Arc::clone(&self.store.links), Arc::clone(&self.slots));
+        let (destination, names) = (destination.clone(), self.names(destination));
+        self.store.tasks.spawn(async move { slots.make(&links, destination, names).await })
+    }
+
+    /// Makes a slot anew that is gone, without waiting for it: that waits for transactions that are open.
+    fn remake(&self, destination: &Destination, now: Timestamp) {
+        if self.slots.miss(destination, now) {
+            std::mem::drop(self.make(destination));
         }
     }
 
@@ -150,9 +167,9 @@ impl SlotOutbox {
     }
 
     /// Tells of events that a slot did not tell of: from before it was made, or lost with it.
-    fn tell_missed(&self, destination: &Destination, events: u64) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = made.remove(destination);
+    fn tell_missed(&self, order: &Order) {
+        let (destination, events) = (&order.leader.destination, order.missed);
+        let is_new = self.slots.read(destination, order.pass);
         if events == 0 {
             return;
         }
@@ -175,16 +192,44 @@ impl SlotOutbox {
         let names = self.names(&leader.destination);
         let flushed = self.store.links.settings.outbox_flushed;
         let load = Load { leader: leader.clone(), names, flushed };
-        let loaded = self.store.soon(load).await?;
+        let loaded = self.unused(load).await?;
+        let destination = &leader.destination;
         match &loaded {
-            Loaded::Nothing(now) => self.idle(&leader.destination, *now),
+            Loaded::Nothing(now) => self.idle(destination, *now),
             Loaded::Ordered { order, .. } => {
-                self.tell_missed(&leader.destination, order.missed);
-                self.orders().insert(leader.destination.clone(), Arc::clone(order));
+                self.tell_missed(order);
+                self.orders().insert(destination.clone(), Arc::clone(order));
             }
-            Loaded::Unordered => {}
+            Loaded::Unordered { slot: Standing::Gone, now } => self.remake(destination, *now),
+            Loaded::Unordered { .. } => {}
         }
         Ok(loaded)
+    }
+
+    /// Loads a pass, and waits a moment for another session that reads the slot, such as one of this
+    /// process whose connection has just been ended.
+    async fn unused(&self, load: Load) -> Result<Loaded, StoreError> {
+        let clock = &self.store.links.clock;
+        let mut pause = PAUSE;
+        loop {
+            let loaded = self.store.soon(load.clone()).await?;
+            let destination = &load.leader.destination;
+            let is_used = matches!(&loaded, Loaded::Unordered { slot: Standing::Used, .. });
+            if !is_used {
+                return Ok(loaded);
+            } else if pause > PAUSE_MAX || self.slots.is_used(destination) {
+                if self.slots.meet_used(destination) {
+                    tracing::warn!(
+                        %destination,
+                        "another session reads the replication slot: until it stops, events leave in \
+                         the order of their positions"
+                    );
+                }
+                return Ok(loaded);
+            }
+            clock.sleep_until(clock.monotonic().after(pause)).await;
+            pause *= 2;
+        }
     }
 
     /// Reads a window as without a slot, and so to the end of the pass.
@@ -208,12 +253,18 @@ impl SlotOutbox {
             return;
         }
         *last = now;
-        let (links, destination) = (Arc::clone(&self.store.links), destination.clone());
-        let names = self.names(&destination);
+        let (links, slots) = (Arc::clone(&self.store.links), Arc::clone(&self.slots));
+        let (destination, names) = (destination.clone(), self.names(destination));
         self.store.tasks.spawn(async move {
-            let idle = Idle { destination: destination.clone(), names };
-            if let Err(error) = links.run(&idle).await {
-                tracing::warn!(%destination, %error, "a replication slot stays behind for now");
+            let idle = Idle { destination: destination.clone(), names: names.clone() };
+            match links.run(&idle).await {
+                Ok(Standing::Gone) if slots.miss(&destination, now) => {
+                    slots.make(&links, destination, names).await;
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%destination, %error, "a replication slot stays behind for now");
+                }
             }
         });
     }
@@ -222,9 +273,10 @@ impl SlotOutbox {
 #[async_trait]
 impl OutboxStore for SlotOutbox {
     async fn lead(&self, ask: Lead) -> Result<Led, StoreError> {
-        let led = self.store.lead(ask).await?;
+        let led = self.store.take_lead(ask).await?;
         if let Led::Leader(leader) = &led {
-            self.prepare(&leader.destination).await;
+            // It tells itself what goes wrong.
+            let _ = self.make(&leader.destination).await;
         }
         Ok(led)
     }
@@ -254,7 +306,7 @@ impl OutboxStore for SlotOutbox {
                     return Ok(Window { pass: None, events, upto, ends: true, now });
                 }
                 Loaded::Ordered { order, now } => (order, Some(now)),
-                Loaded::Unordered => {
+                Loaded::Unordered { .. } => {
                     return self.by_positions(leader, after, limit, bytes_max).await;
                 }
             },

@@ -14,6 +14,7 @@ use super::{
         row,
     },
     SlotOutbox,
+    making::find,
     pgoutput::{self, Change, Column},
 };
 use crate::{
@@ -101,12 +102,13 @@ pub(super) struct Names {
 }
 
 impl Names {
-    fn values(&self) -> [Value<'_>; 2] {
+    pub(super) fn values(&self) -> [Value<'_>; 2] {
         [Value::Text(Some(&self.slot)), Value::Text(Some(&self.publication))]
     }
 }
 
 /// Asks for a pass and its order.
+#[derive(Clone)]
 pub(super) struct Load {
     pub(super) leader: Leader,
     pub(super) names: Names,
@@ -120,7 +122,21 @@ pub(super) enum Loaded {
         now: Timestamp,
     },
     /// The pass has the order of positions.
-    Unordered,
+    Unordered {
+        slot: Standing,
+        now: Timestamp,
+    },
+}
+
+/// Whether a slot can be read.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Standing {
+    /// There is none, or the server has dropped what it had not read.
+    Gone,
+    /// It can.
+    Readable,
+    /// Another session reads it.
+    Used,
 }
 
 impl Work for Load {
@@ -129,15 +145,20 @@ impl Work for Load {
     async fn run(&self, step: Step<'_>) -> Result<Loaded, Fault> {
         let (open, now) = open_pass(step, &self.leader, self.flushed).await?;
         let Some(open) = open else { return Ok(Loaded::Nothing(now)) };
-        let there = find(step, &self.names).await?.slot == Some(true);
-        if !there || open.has_moved_in() {
-            return Ok(Loaded::Unordered);
+        let unordered = |slot| Ok(Loaded::Unordered { slot, now });
+        if find(step, &self.names).await?.slot != Some(true) {
+            return unordered(Standing::Gone);
+        } else if open.has_moved_in() {
+            return unordered(Standing::Readable);
         }
         let (lsn, members) = members(step, &open).await?;
         if members.len() > SlotOutbox::ORDERED_MAX {
-            return Ok(Loaded::Unordered);
+            return unordered(Standing::Readable);
         }
-        let told = told(step, &self.names, &lsn).await?;
+        let told = match told(step, &self.names, &lsn).await? {
+            Ok(told) => told,
+            Err(slot) => return unordered(slot),
+        };
         let mut order = self.sort(&open, &members, &told);
         order.confirm = confirmable(step, open.shows(), &members, &told).await?;
         Ok(Loaded::Ordered { order: Arc::new(order), now })
@@ -179,17 +200,26 @@ async fn members(step: Step<'_>, open: &Open) -> Result<(Box<str>, HashSet<i64>)
     Ok((lsn, positions?.into_iter().flatten().collect()))
 }
 
-/// Reads what the slot has up to a place in the log.
-async fn told(step: Step<'_>, names: &Names, lsn: &str) -> Result<Vec<Told>, Fault> {
+/// Reads what the slot has up to a place in the log, or says why it cannot be read.
+async fn told(
+    step: Step<'_>,
+    names: &Names,
+    lsn: &str,
+) -> Result<Result<Vec<Told>, Standing>, Fault> {
     let [slot, publication] = names.values();
     let values = [slot, Value::Text(Some(lsn)), publication];
     let params: Vec<_> = values.iter().map(Value::param).collect();
-    let rows = step.rows(&step.statements().slot_peek, &params).await?;
+    let rows = match step.rows(&step.statements().slot_peek, &params).await {
+        Ok(rows) => rows,
+        Err(fault) if fault.found_gone() => return Ok(Err(Standing::Gone)),
+        Err(fault) if fault.found_used() => return Ok(Err(Standing::Used)),
+        Err(fault) => return Err(fault),
+    };
     let mut reader = Reader::default();
     for row in &rows {
         reader.read(row.bytes(0)?.unwrap_or_default())?;
     }
-    Ok(reader.told)
+    Ok(Ok(reader.told))
 }
 
 /// Reads messages of a slot one by one.
@@ -259,23 +289,30 @@ pub(super) struct Idle {
 }
 
 impl Work for Idle {
-    type Done = ();
+    type Done = Standing;
 
-    async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
+    async fn run(&self, step: Step<'_>) -> Result<Standing, Fault> {
+        if find(step, &self.names).await?.slot != Some(true) {
+            return Ok(Standing::Gone);
+        }
         let destination = Value::Text(Some(self.destination.as_str()));
         let rows = step.rows(&step.statements().outbox_settled, &[destination.param()]).await?;
         let row = rows.first().ok_or_else(no_answer)?;
         let (shows, lsn) = (row.text(0)?.unwrap_or_default(), row.text(2)?.unwrap_or_default());
         let from_pos = row.bigint(1)?.unwrap_or_default();
-        let told = told(step, &self.names, lsn).await?;
+        let told = match told(step, &self.names, lsn).await? {
+            Ok(told) => told,
+            Err(slot) => return Ok(slot),
+        };
         let upto = match confirmable(step, (shows, from_pos), &HashSet::new(), &told).await? {
             // Nothing of the table lies in between.
             None if told.is_empty() => lsn.to_owned(),
             Some(end) if told.last().is_some_and(|last| last.end == end) => lsn.to_owned(),
             Some(end) => end.to_string(),
-            None => return Ok(()),
+            None => return Ok(Standing::Readable),
         };
-        advance(step, &self.names.slot, &upto).await
+        advance(step, &self.names.slot, &upto).await?;
+        Ok(Standing::Readable)
     }
 }
 
@@ -331,76 +368,6 @@ async fn time(step: Step<'_>) -> Result<Timestamp, Fault> {
     let rows = step.rows(&step.statements().time_read, &[]).await?;
     let row = rows.first().ok_or_else(no_answer)?;
     Ok(Timestamp::from_micros(super::super::unsigned(row, 0)?))
-}
-
-/// Looks for a slot.
-pub(super) struct Find {
-    pub(super) names: Names,
-}
-
-/// What is there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    pub(super) publication: bool,
-    /// Whether it can be read; `None` if there is none.
-    pub(super) slot: Option<bool>,
-    /// Whether the server writes what a slot needs.
-    pub(super) logical: bool,
-}
-
-impl Work for Find {
-    type Done = Found;
-
-    async fn run(&self, step: Step<'_>) -> Result<Found, Fault> {
-        find(step, &self.names).await
-    }
-}
-
-async fn find(step: Step<'_>, names: &Names) -> Result<Found, Fault> {
-    let values = names.values();
-    let params: Vec<_> = values.iter().map(Value::param).collect();
-    let rows = step.rows(&step.statements().slot_find, &params).await?;
-    let row = rows.first().ok_or_else(no_answer)?;
-    let publication = row.truth(0)? == Some(true);
-    Ok(Found { publication, slot: row.truth(1)?, logical: row.truth(2)? == Some(true) })
-}
-
-/// Makes what is missing of a slot and its publication; a slot that was lost is made anew.
-pub(super) struct Create {
-    pub(super) names: Names,
-    pub(super) found: Found,
-}
-
-impl Work for Create {
-    type Done = ();
-
-    async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
-        let [slot, publication] = self.names.values();
-        if !self.found.publication {
-            step.rows(&step.statements().slot_publish, &[publication.param()]).await?;
-        }
-        if self.found.slot == Some(false) {
-            step.rows(&step.statements().slot_drop, &[slot.param()]).await?;
-        }
-        if self.found.slot != Some(true) {
-            step.rows(&step.statements().slot_create, &[slot.param()]).await?;
-        }
-        Ok(())
-    }
-}
-
-/// Drops a slot.
-pub(super) struct Drop {
-    pub(super) slot: String,
-}
-
-impl Work for Drop {
-    type Done = ();
-
-    async fn run(&self, step: Step<'_>) -> Result<(), Fault> {
-        let slot = Value::Text(Some(&self.slot));
-        step.rows(&step.statements().slot_drop, &[slot.param()]).await.map(drop)
-    }
 }
 
 /// Confirms what a slot has.

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::future::join_all;
 use semel::outbox::{
     Destination, Lead, Leader, Led, OutboxInspect, OutboxStore, Park, ParkedState, Settle, Settled,
     Start, Window,
@@ -263,4 +264,155 @@ async fn an_idle_slot_gives_the_log_back_that_others_write() {
     open.batch_execute("COMMIT").await.unwrap();
     assert_eq!(ids(&read(&outbox, &leader).await), ["late"]);
     assert_eq!(outbox.missed(), 0);
+}
+
+/// Says whether the slot of the destination is there.
+async fn is_there(fixture: &Fixture, outbox: &SlotOutbox) -> bool {
+    let there = "SELECT EXISTS (
+        SELECT FROM pg_replication_slots WHERE slot_name = $1 AND confirmed_flush_lsn IS NOT NULL
+    )";
+    let name = outbox.slot_name(&destination());
+    fixture.connect().await.query_one(there, &[&name]).await.unwrap().get(0)
+}
+
+/// Publishes in one order and commits in another, and returns the order of commits.
+async fn publish_crossed(fixture: &Fixture) -> [&'static str; 2] {
+    let (slow, fast) = (fixture.connect().await, fixture.connect().await);
+    slow.batch_execute("BEGIN").await.unwrap();
+    publish(&slow, fixture, &["slow"]).await;
+    publish(&fast, fixture, &["fast"]).await;
+    slow.batch_execute("COMMIT").await.unwrap();
+    ["fast", "slow"]
+}
+
+/// M95: a slot that is dropped under its leader is made anew by that leader, and the order of commits with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_is_dropped_under_its_leader_is_made_anew() {
+    let fixture = logical().await;
+    let time = fixture.moved_time().await;
+    let outbox = outbox(&fixture).await;
+    let leader = lead(&outbox).await;
+    let client = fixture.connect().await;
+    let settle = async |window: &Window| {
+        assert_eq!(outbox.settle(done(&leader, window)).await.unwrap(), Settled::Stored);
+    };
+    // While events flow, and while none does.
+    for flows in [true, false] {
+        outbox.forget_slot(&destination()).await.unwrap();
+        if flows {
+            publish(&client, &fixture, &["a"]).await;
+            let window = read(&outbox, &leader).await;
+            assert_eq!(ids(&window), ["a"]);
+            settle(&window).await;
+        }
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_there(&fixture, &outbox).await {
+            assert!(Instant::now() < deadline, "nobody makes the slot anew");
+            if !flows {
+                time.advance(Duration::from_secs(11)).await;
+                assert_eq!(read(&outbox, &leader).await.pass, None);
+            }
+        }
+        let in_order = publish_crossed(&fixture).await;
+        let window = read(&outbox, &leader).await;
+        assert_eq!(ids(&window), in_order, "{flows}");
+        settle(&window).await;
+    }
+    assert_eq!(outbox.missed(), 0);
+}
+
+/// A slot that another session reads is no reason to stop.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_another_session_reads_holds_nothing_up() {
+    let fixture = logical().await;
+    let outbox = outbox(&fixture).await;
+    let leader = lead(&outbox).await;
+    let client = fixture.connect().await;
+    publish(&client, &fixture, &["a", "b"]).await;
+    let name = outbox.slot_name(&destination());
+    // Reads ever on what it is told, as pg_recvlogical does.
+    let other = fixture.connect().await;
+    let publication = format!("{}_other", fixture.schema);
+    let publish_all = format!("CREATE PUBLICATION \"{publication}\" FOR TABLE semel.outbox");
+    client.batch_execute(&fixture.sql(&publish_all)).await.unwrap();
+    let keeps = format!(
+        "SELECT pg_sleep(600) FROM pg_logical_slot_peek_binary_changes('{name}', NULL, NULL,
+         'proto_version', '1', 'publication_names', '{publication}')"
+    );
+    let cancel = other.cancel_token();
+    let keeping = tokio::spawn(async move { other.batch_execute(&keeps).await });
+    let used = "SELECT active FROM pg_replication_slots WHERE slot_name = $1";
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !client.query_one(used, &[&name]).await.unwrap().get::<_, bool>(0)
+        && !keeping.is_finished()
+    {
+        assert!(Instant::now() < deadline, "nobody reads the slot");
+    }
+    let window = read(&outbox, &leader).await;
+    assert_eq!(ids(&window), ["a", "b"]);
+    cancel.cancel_query(tokio_postgres::NoTls).await.unwrap();
+    keeping.await.unwrap().unwrap_err();
+    assert_eq!(outbox.settle(done(&leader, &window)).await.unwrap(), Settled::Stored);
+    let in_order = publish_crossed(&fixture).await;
+    assert_eq!(ids(&read(&outbox, &leader).await), in_order);
+}
+
+/// A slot is let go on no further than the log was on disk when it was read: a commit that reaches the disk
+/// right behind would be skipped.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_is_let_go_on_skips_nothing_that_commits_meanwhile() {
+    const ROUNDS: usize = 60;
+    const EACH: usize = 6;
+    let fixture = logical().await;
+    let time = fixture.moved_time().await;
+    let outbox = outbox(&fixture).await;
+    let leader = lead(&outbox).await;
+    let writers = ["off", "off", "on"].map(async |durably| {
+        let client = fixture.connect().await;
+        client.batch_execute(&format!("SET synchronous_commit = {durably}")).await.unwrap();
+        client
+    });
+    let writers = join_all(writers).await;
+    let mut seen = 0;
+    for round in 1..=ROUNDS {
+        time.advance(Duration::from_secs(11)).await;
+        // Nothing waits, and so the slot is let go on.
+        assert_eq!(read(&outbox, &leader).await.pass, None);
+        let appends = writers.iter().map(async |client| {
+            for _ in 0..EACH {
+                publish(client, &fixture, &["meanwhile"]).await;
+            }
+        });
+        join_all(appends).await;
+        while seen < round * 3 * EACH {
+            let window = read(&outbox, &leader).await;
+            seen += window.events.len();
+            assert_eq!(outbox.settle(done(&leader, &window)).await.unwrap(), Settled::Stored);
+        }
+    }
+    assert_eq!((seen, outbox.missed()), (ROUNDS * 3 * EACH, 0));
+}
+
+#[tokio::test]
+async fn a_slot_that_is_not_read_any_more_is_dropped_by_who_leads_without() {
+    let fixture = logical().await;
+    let by_slots = outbox(&fixture).await;
+    let leader = lead(&by_slots).await;
+    let slots = async || -> i64 {
+        let count = "SELECT count(*) FROM pg_replication_slots WHERE slot_name = $1";
+        let name = by_slots.slot_name(&destination());
+        fixture.connect().await.query_one(count, &[&name]).await.unwrap().get(0)
+    };
+    let by_table = fixture.open().await;
+    let ask = || Lead {
+        destination: destination(),
+        owner: "another".into(),
+        lease: Duration::from_secs(60),
+        start: Start::Earliest,
+    };
+    assert!(matches!(by_table.lead(ask()).await.unwrap(), Led::Follower { .. }));
+    assert_eq!(slots().await, 1, "its leader reads it");
+    by_slots.resign(leader).await.unwrap();
+    assert!(matches!(by_table.lead(ask()).await.unwrap(), Led::Leader(_)));
+    assert_eq!(slots().await, 0);
 }

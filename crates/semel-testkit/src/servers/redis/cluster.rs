@@ -74,7 +74,7 @@ impl RedisCluster {
     pub async fn primaries(&self) -> Vec<SocketAddr> {
         let mut primaries = Vec::new();
         for node in &self.nodes {
-            if node.process.is_some() && node.ask(&["ROLE"]).await.starts_with("master") {
+            if node.process.is_some() && node.is_primary().await {
                 primaries.push(node.address());
             }
         }

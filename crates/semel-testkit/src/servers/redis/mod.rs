@@ -175,7 +175,27 @@ impl Redis {
         .await
     }
 
-    /// The same, where a thread may wait; nothing if it does not answer.
+    /// Says whether it takes itself for a primary. It is asked again where it hangs up: a server that is
+    /// demoted cuts its clients off.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does not answer in time.
+    pub async fn is_primary(&self) -> bool {
+        let address = self.address();
+        blocking(move || {
+            let mut role = None;
+            let told = until(|| {
+                role = talk(address, &["ROLE"]).ok();
+                role.is_some()
+            });
+            assert!(told, "the server does not say its role");
+            role.is_some_and(|role| role.starts_with("master"))
+        })
+        .await
+    }
+
+    /// What [`ask`](Self::ask) returns, where a thread may wait; nothing if it does not answer.
     fn said(&self, words: &[&str]) -> String {
         talk(self.address(), words).unwrap_or_default()
     }

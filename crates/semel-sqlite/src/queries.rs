@@ -51,6 +51,7 @@ statements! {
     OUTBOX_ADVANCE => "../sql/outbox/advance.sql",
     OUTBOX_APPEND => "../sql/outbox/append.sql",
     OUTBOX_AUDIT => "../sql/outbox/audit.sql",
+    OUTBOX_BEHIND => "../sql/outbox/behind.sql",
     OUTBOX_DESTINATION => "../sql/outbox/destination.sql",
     OUTBOX_DESTINATIONS => "../sql/outbox/destinations.sql",
     OUTBOX_DROP_BEHIND => "../sql/outbox/drop_behind.sql",

@@ -16,9 +16,9 @@ use async_trait::async_trait;
 use semel::{
     StoreError,
     outbox::{
-        Destination, Epoch, Lane, Lead, Leader, Led, OutboxStore, Park, Parked, Pos, Settle,
-        Settled, Start, Window,
-        store::{Pass, READ_MAX, Unpark},
+        Destination, Epoch, Lane, Lead, Leader, Led, OutboxStore, Park, Pos, Settle, Settled,
+        Start, Window,
+        store::{Due, Pass, READ_MAX, Unpark},
     },
 };
 
@@ -87,8 +87,13 @@ impl OutboxStore for PostgresStore {
         self.soon(Lanes { destination, after }).await
     }
 
-    async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError> {
-        self.soon(Due { destination, limit: limit.min(READ_MAX) }).await
+    async fn due(
+        &self,
+        destination: Destination,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.soon(NextOfLanes { destination, limit: limit.min(READ_MAX), bytes_max }).await
     }
 }
 
@@ -294,19 +299,36 @@ impl Work for Lanes {
     }
 }
 
-struct Due {
+struct NextOfLanes {
     destination: Destination,
     limit: usize,
+    bytes_max: usize,
 }
 
-impl Work for Due {
-    type Done = Vec<Parked>;
+impl Work for NextOfLanes {
+    type Done = Vec<Due>;
 
-    async fn run(&self, step: Step<'_>) -> Result<Vec<Parked>, Fault> {
-        let limit = i64::try_from(self.limit).unwrap_or(i64::MAX);
-        let values = [Value::Text(Some(self.destination.as_str())), Value::Bigint(Some(limit))];
+    async fn run(&self, step: Step<'_>) -> Result<Vec<Due>, Fault> {
+        let number = |of: usize| Value::Bigint(Some(i64::try_from(of).unwrap_or(i64::MAX)));
+        let values = [
+            Value::Text(Some(self.destination.as_str())),
+            number(self.limit),
+            number(Due::ROWS_MAX),
+            number(self.bytes_max.max(1)),
+        ];
         let params: Vec<_> = values.iter().map(Value::param).collect();
         let rows = step.rows(&step.statements().outbox_due, &params).await?;
-        rows.iter().map(row::parked).collect()
+        let mut due: Vec<Due> = Vec::new();
+        for row in &rows {
+            let (parked, looked) = (row::parked(row)?, unsigned(row, row::BEHIND_PARKED + 1)?);
+            if unsigned(row, row::BEHIND_PARKED)? == parked.seq {
+                due.push(Due::default());
+            }
+            if let Some(of_lane) = due.last_mut() {
+                of_lane.rows.push(parked);
+                of_lane.whole = u64::try_from(of_lane.rows.len()).is_ok_and(|rows| rows == looked);
+            }
+        }
+        Ok(due)
     }
 }

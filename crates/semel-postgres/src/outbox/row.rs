@@ -19,6 +19,9 @@ use crate::{
 /// Where the columns of a parked row begin that an event does not have.
 const PARKED: usize = 16;
 
+/// Where the columns stand behind those of a parked row.
+pub(super) const BEHIND_PARKED: usize = PARKED + 6;
+
 /// Makes an event of a row, or a stand-in for one that was written past the bounds.
 pub(super) fn placed(row: &impl Cells) -> Result<Placed, Fault> {
     let pos = Pos(unsigned(row, 0)?);

@@ -34,9 +34,9 @@ use async_trait::async_trait;
 use semel::{
     StoreError,
     outbox::{
-        Destination, Lane as EventLane, Lead, Leader, Led, OutboxStore, Parked, Pos, Settle,
-        Settled, Window,
-        store::{Pass, READ_MAX},
+        Destination, Lane as EventLane, Lead, Leader, Led, OutboxStore, Pos, Settle, Settled,
+        Window,
+        store::{Due, Pass, READ_MAX},
     },
     store::Actor,
 };
@@ -97,13 +97,18 @@ impl OutboxStore for SqliteStore {
         self.readers.ask(move |conn| Ok(parked::lanes(conn, &destination, after.as_ref())?)).await
     }
 
-    async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError> {
+    async fn due(
+        &self,
+        destination: Destination,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Due>, StoreError> {
         if let Some(none) = self.readers.glance(|conn| parked::none_due(conn, &destination))
             && none?
         {
             return Ok(Vec::new());
         }
-        self.readers.ask(move |conn| Ok(parked::due(conn, &destination, limit)?)).await
+        self.readers.ask(move |conn| Ok(parked::due(conn, &destination, limit, bytes_max)?)).await
     }
 }
 

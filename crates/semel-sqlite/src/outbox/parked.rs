@@ -5,7 +5,7 @@ use semel::{
     StoreError,
     outbox::{
         Destination, Lane, Parked, ParkedState,
-        store::{ParkedFilter, READ_MAX},
+        store::{Due, ParkedFilter, READ_MAX},
     },
 };
 
@@ -46,15 +46,52 @@ pub(super) fn none_due(conn: &Connection, destination: &Destination) -> Result<b
     Ok(looked()?)
 }
 
-/// Lists what is due.
+/// Lists what lanes send next, in one snapshot.
 pub(super) fn due(
     conn: &Connection,
     destination: &Destination,
     limit: usize,
-) -> Result<Vec<Parked>, Fault> {
-    let mut statement = conn.prepare_cached(queries::OUTBOX_DUE)?;
+    bytes_max: usize,
+) -> Result<Vec<Due>, Fault> {
+    let snapshot = conn.unchecked_transaction()?;
+    let mut statement = snapshot.prepare_cached(queries::OUTBOX_DUE)?;
     let rows = statement.query((destination.as_str(), bounded(limit)))?;
-    page(conn, rows)
+    let (heads, _) = page(&snapshot, rows, PAGE_BYTES_MAX)?;
+    let share = Due::share(limit.min(READ_MAX), heads.len());
+    let (mut due, mut bytes) = (Vec::new(), 0);
+    for head in heads {
+        if bytes > 0 && bytes >= bytes_max {
+            break;
+        }
+        bytes += head.placed.event.size();
+        let of_lane = next(&snapshot, head, share, bytes_max.saturating_sub(bytes))?;
+        bytes += of_lane.rows[1..].iter().map(|row| row.placed.event.size()).sum::<usize>();
+        due.push(of_lane);
+    }
+    Ok(due)
+}
+
+/// Lists what a lane sends next, at most so many rows, and about so many bytes behind its head.
+fn next(conn: &Connection, head: Parked, most: usize, bytes_max: usize) -> Result<Due, Fault> {
+    let lane = head.placed.event.lane.clone();
+    let mut statement = conn.prepare_cached(queries::OUTBOX_BEHIND)?;
+    let rows = statement.query((
+        head.destination.as_str(),
+        lane.kind(),
+        lane.id(),
+        number(head.seq),
+        // One more than there may be, to know whether there are more.
+        bounded(if bytes_max == 0 { 1 } else { most }),
+    ))?;
+    let (rows, all) = page(conn, rows, bytes_max)?;
+    let mut due = Due { rows: vec![head], whole: all };
+    for row in rows {
+        if bytes_max == 0 || due.rows.len() >= most || !due.push(row) {
+            due.whole = false;
+            break;
+        }
+    }
+    Ok(due)
 }
 
 /// Lists what a filter names.
@@ -70,10 +107,15 @@ pub(super) fn list(conn: &Connection, filter: &ParkedFilter) -> Result<Vec<Parke
         filter.state.map(ParkedState::as_str),
         filter.id.map(|id| id.to_string()),
     ])?;
-    page(conn, rows)
+    Ok(page(conn, rows, PAGE_BYTES_MAX)?.0)
 }
 
-fn page(conn: &Connection, mut rows: Rows<'_>) -> Result<Vec<Parked>, Fault> {
+/// Reads rows, the last of them past the bound of bytes; says whether it read all.
+fn page(
+    conn: &Connection,
+    mut rows: Rows<'_>,
+    bytes_max: usize,
+) -> Result<(Vec<Parked>, bool), Fault> {
     let mut reader = Reader::new(conn);
     let (mut parked, mut bytes) = (Vec::new(), 0);
     while let Some(row) = rows.next()? {
@@ -94,9 +136,9 @@ fn page(conn: &Connection, mut rows: Rows<'_>) -> Result<Vec<Parked>, Fault> {
             why: row.get(COLUMNS + 4)?,
             parked_at: row::instant(row, COLUMNS + 6)?,
         });
-        if bytes > PAGE_BYTES_MAX {
-            break;
+        if bytes > bytes_max {
+            return Ok((parked, false));
         }
     }
-    Ok(parked)
+    Ok((parked, true))
 }

@@ -96,7 +96,7 @@ async fn the_outbox_that_schema_3_stored_is_read_for_ever() {
     assert_eq!(full.intent, Some(id("k").narrowed([7; 32])));
     assert_eq!(full.cause.as_ref().map(Cause::as_str), Some("request:request-7"));
     assert_eq!(events[1].event.payload, None);
-    let due = OutboxStore::due(&store, name.clone(), 9).await.unwrap();
+    let due = OutboxStore::due(&store, name.clone(), 9, 1).await.unwrap().remove(0).rows;
     assert_eq!((due.len(), &due[0].placed, due[0].state), (1, &events[0], ParkedState::Retry));
     assert_eq!((due[0].attempts, &*due[0].why), (1, "no"));
     let parked = ParkedFilter { limit: 9, ..ParkedFilter::default() };

@@ -220,6 +220,39 @@ pub struct Parked {
     pub parked_at: Timestamp,
 }
 
+/// What a parked lane sends next: its head, and what may leave right behind it, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Due {
+    /// The rows; the first is the head of the lane.
+    pub rows: Vec<Parked>,
+    /// Whether nothing is parked behind them in their lane.
+    pub whole: bool,
+}
+
+impl Due {
+    /// The largest number of rows of one lane in one answer.
+    pub const ROWS_MAX: usize = 256;
+
+    /// Returns how many rows each of so many lanes has at most, of `limit` in all.
+    #[must_use]
+    pub fn share(limit: usize, lanes: usize) -> usize {
+        (limit / lanes.max(1)).clamp(1, Self::ROWS_MAX)
+    }
+
+    /// Puts a row behind the others if it may leave right behind them; says whether it may.
+    pub fn push(&mut self, row: Parked) -> bool {
+        let goes = |head: &Parked| {
+            let sent = matches!(head.state, ParkedState::Behind | ParkedState::Retry);
+            sent && row.state == ParkedState::Behind
+        };
+        let goes = self.rows.first().is_none_or(goes);
+        if goes {
+            self.rows.push(row);
+        }
+        goes
+    }
+}
+
 /// What became of a parked row.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Unpark {
@@ -316,9 +349,16 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
         after: Option<Lane>,
     ) -> Result<Vec<Lane>, StoreError>;
 
-    /// Lists parked rows that are the first of their lane and wait for nobody: in state `Behind`,
-    /// `Retry`, `Skip` or `Drop`; the oldest first, at most `limit`.
-    async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError>;
+    /// Lists what parked lanes send next, the lane with the oldest head first. Of a lane whose head is
+    /// not `Failed` that is the head; and if that is to be sent, being `Behind` or `Retry`, the rows
+    /// right behind it that are `Behind`. At most `limit` rows, of which each lane has an equal
+    /// [`Due::share`], and about `bytes_max` bytes of them, at least one row if there is one.
+    async fn due(
+        &self,
+        destination: Destination,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Due>, StoreError>;
 }
 
 /// Tells that something may have been appended; polling finds what a hint does not tell.

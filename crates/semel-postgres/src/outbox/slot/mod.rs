@@ -23,8 +23,8 @@ use async_trait::async_trait;
 use semel::{
     Clock as _, StoreError, Timestamp,
     outbox::{
-        Destination, Lane, Lead, Leader, Led, OutboxStore, Parked, Pos, Settle, Settled, Window,
-        store::{Pass, READ_MAX},
+        Destination, Lane, Lead, Leader, Led, OutboxStore, Pos, Settle, Settled, Window,
+        store::{Due, Pass, READ_MAX},
     },
 };
 use tokio::task::JoinHandle;
@@ -348,7 +348,12 @@ impl OutboxStore for SlotOutbox {
         self.store.parked_lanes(destination, after).await
     }
 
-    async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError> {
-        self.store.due(destination, limit).await
+    async fn due(
+        &self,
+        destination: Destination,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        self.store.due(destination, limit, bytes_max).await
     }
 }

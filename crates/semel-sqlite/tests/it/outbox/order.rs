@@ -184,8 +184,17 @@ async fn no_look_of_the_relay_scans_a_table() {
     shop.append("7", 0..100);
     settle_all(&shop, &leader).await;
     let conn = Connection::open(shop.bench.path()).unwrap();
-    for name in ["window", "destination", "top", "due", "lanes", "unpark", "list_id", "list_intent"]
-    {
+    for name in [
+        "window",
+        "destination",
+        "top",
+        "due",
+        "behind",
+        "lanes",
+        "unpark",
+        "list_id",
+        "list_intent",
+    ] {
         let path = format!("{}/sql/outbox/{name}.sql", env!("CARGO_MANIFEST_DIR"));
         let sql = std::fs::read_to_string(path).unwrap();
         let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

@@ -21,9 +21,10 @@ async fn states(shop: &Shop) -> Vec<(u64, ParkedState)> {
     parked.into_iter().map(|parked| (parked.seq, parked.state)).collect()
 }
 
+/// The places of the heads that are due.
 async fn due(shop: &Shop) -> Vec<u64> {
-    let due = shop.store.due(destination("a"), 100).await.unwrap();
-    due.into_iter().map(|parked| parked.seq).collect()
+    let due = shop.store.due(destination("a"), 100, usize::MAX).await.unwrap();
+    due.into_iter().map(|of_lane| of_lane.rows[0].seq).collect()
 }
 
 async fn mark(shop: &Shop, seqs: Vec<u64>, state: ParkedState) -> u64 {

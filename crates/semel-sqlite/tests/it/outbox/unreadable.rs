@@ -36,7 +36,7 @@ async fn check(damage: &str, words: &str) {
     assert_eq!(parked[0].placed.unreadable.as_ref(), Some(&why));
     assert_eq!(parked[0].placed.event.id, bad[0].event.id);
     assert_eq!(shop.waiting(&first).await, []);
-    assert_eq!(shop.store.due(destination("a"), 9).await.unwrap(), []);
+    assert_eq!(shop.store.due(destination("a"), 9, usize::MAX).await.unwrap(), []);
     // The file opens as before, with every other check in force.
     let again = shop.bench.builder().clock(shop.clock.clone()).open().unwrap();
     assert_eq!(again.destinations().await.unwrap()[0].parked, 1);
@@ -79,7 +79,14 @@ async fn a_parked_row_that_was_repaired_is_sent() {
     let retry = || async {
         let actor = Actor { name: "ada".into(), note: "".into() };
         shop.store.mark(destination("a"), vec![1], ParkedState::Retry, actor).await.unwrap();
-        shop.store.due(destination("a"), 9).await.unwrap().remove(0).placed
+        shop.store
+            .due(destination("a"), 9, usize::MAX)
+            .await
+            .unwrap()
+            .remove(0)
+            .rows
+            .remove(0)
+            .placed
     };
     assert!(retry().await.unreadable.is_some());
     shop.unpark(&leader, Unpark::Failed { seq: 1, attempts: 1, why: "unreadable".into() }).await;

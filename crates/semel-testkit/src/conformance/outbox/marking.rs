@@ -16,7 +16,9 @@ pub async fn only_what_waits_for_a_word_is_marked(on: FreshOutbox) {
         assert_eq!(on.mark(&seqs, state).await, 1, "{state:?}");
         let states: Vec<_> = on.parked().await.iter().map(|row| row.state).collect();
         assert_eq!(states, [state, ParkedState::Behind]);
-        assert_eq!(parked_ids(&on.due().await), [rows[0].placed.event.id]);
+        let due = on.due_rows().await;
+        assert_eq!((due[0].seq, due[0].state), (rows[0].seq, state));
+        assert_eq!(due.len(), if state == ParkedState::Retry { 2 } else { 1 });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use semel::outbox::{
     ParkedState, Settle,
-    store::{ParkedFilter, Unpark},
+    store::{Due, ParkedFilter, Unpark},
 };
 
 use super::{FreshOutbox, verbs::*};
@@ -46,32 +46,88 @@ pub async fn nothing_is_due_behind_a_failed_head(on: FreshOutbox) {
     assert_eq!(on.due().await, []);
 }
 
-/// When a head was sent, the next of its lane is due, and no other.
+/// When a head was sent, what stood behind it is due, and of no other lane anything.
 pub async fn the_next_is_due_when_its_head_was_sent(on: FreshOutbox) {
     let leader = on.lead("first").await;
     let rows = on.park_lane(&leader, "a", 3).await;
     on.park_lane(&leader, "b", 2).await;
     for (at, row) in rows.iter().enumerate() {
         on.unpark(&leader, Unpark::Sent { seq: row.seq }).await;
-        let due = parked_ids(&on.due().await);
-        let next = rows.get(at + 1).map(|row| row.placed.event.id);
-        assert_eq!(due, next.into_iter().collect::<Vec<_>>());
+        let rest = rows[at + 1..].to_vec();
+        let due = (!rest.is_empty()).then_some(Due { rows: rest, whole: true });
+        assert_eq!(on.due().await, due.into_iter().collect::<Vec<_>>());
     }
     assert_eq!(on.parked().await.len(), 2);
 }
 
-/// Of each lane only the head is due, the oldest first, and no more than asked for.
-pub async fn only_heads_are_due(on: FreshOutbox) {
+/// Of each lane what waits behind its head is due with it, in order; the lane with the oldest head
+/// comes first.
+pub async fn a_lane_is_due_with_what_is_behind_its_head(on: FreshOutbox) {
     let leader = on.lead("first").await;
-    let mut heads = Vec::new();
-    for id in ["c", "a", "b"] {
-        let events = [event(id, "head"), event(id, "next")];
-        let rows = on.park(&leader, &events, |_, placed| behind(placed)).await;
-        heads.push(rows[0].clone());
+    let mut due = Vec::new();
+    for (id, n) in [("c", 3), ("a", 1), ("b", 2)] {
+        let rows = on.park_behind(&leader, id, n).await;
+        due.push(Due { rows, whole: true });
     }
-    assert_eq!(on.due().await, heads);
-    assert_eq!(on.store.due(kafka(), 2).await.unwrap(), heads[..2]);
-    assert_eq!(on.store.due(destination("webhooks"), 2).await.unwrap(), []);
+    let joined = on.park_behind(&leader, "a", 2).await;
+    due[1].rows.extend(joined);
+    assert_eq!(on.due().await, due);
+    assert_eq!(on.store.due(destination("webhooks"), 9, BYTES).await.unwrap(), []);
+}
+
+/// What waits behind a row that waits for a word is not due before that is done, whether the row is
+/// the head, is to be left out, or stands behind others that can go.
+pub async fn a_run_ends_before_what_waits_for_a_word(on: FreshOutbox) {
+    let leader = on.lead("first").await;
+    let events: Vec<_> = (0..5).map(|at| event("a", &format!("{at}"))).collect();
+    let third = |at, placed: &_| if at == 2 { failed(placed) } else { behind(placed) };
+    let rows = on.park(&leader, &events, third).await;
+    let due = |rows: &[_], whole| vec![Due { rows: rows.to_vec(), whole }];
+    assert_eq!(on.due().await, due(&rows[..2], false));
+    on.unpark(&leader, Unpark::Sent { seq: rows[0].seq }).await;
+    assert_eq!(on.due().await, due(&rows[1..2], false));
+    on.unpark(&leader, Unpark::Sent { seq: rows[1].seq }).await;
+    assert_eq!(on.due().await, []);
+    for state in [ParkedState::Skip, ParkedState::Drop] {
+        on.mark(&[rows[2].seq], state).await;
+        let [head] = &on.due().await[..] else { panic!("one lane is due") };
+        assert_eq!((head.rows.len(), head.rows[0].state, head.whole), (1, state, false));
+    }
+    on.mark(&[rows[2].seq], ParkedState::Retry).await;
+    let again = on.due().await;
+    assert_eq!(again[0].rows[0].state, ParkedState::Retry);
+    assert_eq!((&again[0].rows[1..], again[0].whole), (&rows[3..], true));
+}
+
+/// What is due is bounded in rows, of which each lane has an equal share, the oldest heads first; and in
+/// bytes, though there is always a row.
+pub async fn what_is_due_is_bounded(on: FreshOutbox) {
+    let leader = on.lead("first").await;
+    let mut lanes = Vec::new();
+    for id in ["c", "a", "b"] {
+        lanes.push(on.park_behind(&leader, id, 3).await);
+    }
+    for (limit, of_each) in
+        [(1, &[1][..]), (2, &[1, 1]), (3, &[1; 3]), (6, &[2; 3]), (8, &[2; 3]), (9, &[3; 3])]
+    {
+        let due = on.store.due(kafka(), limit, BYTES).await.unwrap();
+        let wanted = lanes.iter().zip(of_each);
+        let wanted = wanted.map(|(rows, n)| Due { rows: rows[..*n].to_vec(), whole: *n == 3 });
+        assert_eq!(due, wanted.collect::<Vec<_>>(), "{limit} rows");
+    }
+    let least = on.store.due(kafka(), 9, 1).await.unwrap();
+    assert_eq!(least, [Due { rows: lanes[0][..1].to_vec(), whole: false }]);
+}
+
+/// Of a long lane so many rows are due as there may be, and then the next.
+pub async fn a_long_lane_is_due_in_runs(on: FreshOutbox) {
+    let leader = on.lead("first").await;
+    let rows = on.park_behind(&leader, "a", Due::ROWS_MAX + 2).await;
+    let due = on.due().await;
+    assert_eq!(due, [Due { rows: rows[..Due::ROWS_MAX].to_vec(), whole: false }]);
+    let sent = due[0].rows.iter().map(|row| Unpark::Sent { seq: row.seq }).collect();
+    on.stored(Settle { unpark: sent, ..settlement(&leader) }).await;
+    assert_eq!(on.due().await, [Due { rows: rows[Due::ROWS_MAX..].to_vec(), whole: true }]);
 }
 
 /// A head that was refused again waits for an operator once more, with what is known by then.
@@ -109,10 +165,10 @@ pub async fn a_skipped_head_goes_alone(on: FreshOutbox) {
     let leader = on.lead("first").await;
     let rows = on.park_lane(&leader, "a", 3).await;
     assert_eq!(on.mark(&[rows[0].seq], ParkedState::Skip).await, 1);
-    assert_eq!(on.due().await[0].state, ParkedState::Skip);
+    assert_eq!(on.due_rows().await[0].state, ParkedState::Skip);
     on.unpark(&leader, Unpark::LeftOut { seq: rows[0].seq }).await;
     assert_eq!(on.parked().await, rows[1..]);
-    assert_eq!(on.due().await, rows[1..2]);
+    assert_eq!(on.due_rows().await, rows[1..]);
 }
 
 /// A row that is dropped takes its lane along: no other lane, and not that of another destination.
@@ -126,7 +182,7 @@ pub async fn a_dropped_head_takes_its_lane_along(on: FreshOutbox) {
     let upto = Some((same.pass, same.upto));
     on.stored(Settle { upto, park, ..settlement(&other) }).await;
     assert_eq!(on.mark(&[rows[0].seq], ParkedState::Drop).await, 1);
-    assert_eq!(on.due().await[0].state, ParkedState::Drop);
+    assert_eq!(on.due_rows().await[0].state, ParkedState::Drop);
     on.unpark(&leader, Unpark::LeftOut { seq: rows[0].seq }).await;
     let of = |name| ParkedFilter {
         destination: Some(destination(name)),
@@ -175,7 +231,7 @@ pub async fn one_settlement_parks_and_unparks(on: FreshOutbox) {
     .await;
     assert!(on.rest(&leader).await.is_none());
     assert_eq!(parked_ids(&on.parked().await), ids(&rest.placed));
-    assert_eq!(parked_ids(&on.due().await), ids(&rest.placed));
+    assert_eq!(parked_ids(&on.due_rows().await), ids(&rest.placed));
 }
 
 /// The lanes that have parked rows are listed in their order, page by page, until they have none.

@@ -91,9 +91,9 @@ pub async fn parked_rows_outlive_their_events(on: FreshOutbox) {
     assert_eq!(on.events().await, []);
     assert_eq!(on.parked().await, rows);
     on.mark(&[rows[0].seq], ParkedState::Retry).await;
-    assert_eq!(on.due().await[0].placed, rows[0].placed);
+    assert_eq!(on.due_rows().await[0].placed, rows[0].placed);
     on.unpark(&leader, Unpark::Sent { seq: rows[0].seq }).await;
-    assert_eq!(on.due().await, rows[1..2]);
+    assert_eq!(on.due_rows().await, rows[1..]);
 }
 
 /// M65: what an open transaction has appended is kept and read when it commits, however old it is

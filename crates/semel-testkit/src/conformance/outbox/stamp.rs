@@ -75,7 +75,10 @@ macro_rules! outbox_conformance {
                 parked_rows_keep_their_order,
                 nothing_is_due_behind_a_failed_head,
                 the_next_is_due_when_its_head_was_sent,
-                only_heads_are_due,
+                a_lane_is_due_with_what_is_behind_its_head,
+                a_run_ends_before_what_waits_for_a_word,
+                what_is_due_is_bounded,
+                a_long_lane_is_due_in_runs,
                 a_head_refused_again_waits_again,
                 a_head_that_was_behind_can_fail,
                 a_skipped_head_goes_alone,
@@ -179,6 +182,6 @@ mod tests {
             ("settling", include_str!("settling.rs")),
             ("transactions", include_str!("transactions.rs")),
         ];
-        assert_stamped(include_str!("stamp.rs"), &modules, 110);
+        assert_stamped(include_str!("stamp.rs"), &modules, 113);
     }
 }

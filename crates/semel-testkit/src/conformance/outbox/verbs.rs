@@ -12,7 +12,9 @@ use semel::{
     outbox::{
         Destination, Event, EventId, Lane, Lead, Leader, Led, OutboxRetain, OutboxStore, Park,
         Parked, ParkedState, Placed, Pos, Settle, Settled, Start, Window,
-        store::{DestinationState, EventFilter, ParkedFilter, Pass, READ_MAX, Retained, Unpark},
+        store::{
+            DestinationState, Due, EventFilter, ParkedFilter, Pass, READ_MAX, Retained, Unpark,
+        },
     },
     store::Actor,
 };
@@ -310,8 +312,19 @@ impl FreshOutbox {
         self.parked_of(ParkedFilter { limit: 1_000, ..ParkedFilter::default() }).await
     }
 
-    pub(super) async fn due(&self) -> Vec<Parked> {
-        self.store.due(kafka(), 1_000).await.expect("due rows are listed")
+    /// Parks one aggregate, or more of it: every row waits for those before it.
+    pub(super) async fn park_behind(&self, leader: &Leader, id: &str, n: usize) -> Vec<Parked> {
+        let events: Vec<_> = (0..n).map(|at| event(id, &format!("{id} {at}"))).collect();
+        self.park(leader, &events, |_, placed| behind(placed)).await
+    }
+
+    pub(super) async fn due(&self) -> Vec<Due> {
+        self.store.due(kafka(), 1_000, BYTES).await.expect("due rows are listed")
+    }
+
+    /// The rows of all lanes that are due.
+    pub(super) async fn due_rows(&self) -> Vec<Parked> {
+        self.due().await.into_iter().flat_map(|due| due.rows).collect()
     }
 
     pub(super) async fn mark(&self, seqs: &[u64], state: ParkedState) -> u64 {

@@ -24,7 +24,7 @@ use super::{
     audit::OutboxAudit,
     event::{Event, EventError, Lane},
     store::{
-        Destination, Epoch, Lead, Leader, Led, OutboxHints, OutboxStore, Parked, Pass, Placed, Pos,
+        Destination, Due, Epoch, Lead, Leader, Led, OutboxHints, OutboxStore, Pass, Placed, Pos,
         READ_MAX, Settle, Settled, Start, Window,
     },
 };
@@ -318,8 +318,13 @@ impl OutboxStore for MemoryOutbox {
         Ok(self.lock().0.parked.lanes(&destination, after.as_ref()))
     }
 
-    async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError> {
-        Ok(self.lock().0.parked.due(&destination, limit.min(READ_MAX)))
+    async fn due(
+        &self,
+        destination: Destination,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Due>, StoreError> {
+        Ok(self.lock().0.parked.due(&destination, limit.min(READ_MAX), bytes_max))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::{
     event::{EventId, Lane},
-    store::{Destination, Park, Parked, ParkedState, READ_MAX, Unpark},
+    store::{Destination, Due, Park, Parked, ParkedState, READ_MAX, Unpark},
 };
 use crate::clock::Timestamp;
 
@@ -73,13 +73,39 @@ impl ParkedRows {
             .collect()
     }
 
-    /// Lists the first row of each lane that waits for nobody, the oldest first.
-    pub(super) fn due(&self, destination: &Destination, limit: usize) -> Vec<Parked> {
+    /// Lists what each lane sends next whose first row waits for nobody, the oldest first.
+    pub(super) fn due(
+        &self,
+        destination: &Destination,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Vec<Due> {
         let lanes = self.lanes.get(destination).into_iter().flat_map(BTreeMap::values);
-        let heads = lanes.filter_map(|seqs| self.rows.get(seqs.first()?));
-        let mut due: Vec<_> = heads.filter(|row| row.state != ParkedState::Failed).collect();
-        due.sort_unstable_by_key(|row| row.seq);
-        due.into_iter().take(limit).cloned().collect()
+        let waits = |seqs: &&BTreeSet<u64>| {
+            let head = seqs.first().and_then(|seq| self.rows.get(seq));
+            head.is_some_and(|head| head.state != ParkedState::Failed)
+        };
+        let mut lanes: Vec<_> = lanes.filter(waits).collect();
+        lanes.sort_unstable_by_key(|seqs| seqs.first().copied());
+        lanes.truncate(limit);
+        let share = Due::share(limit, lanes.len());
+        let (mut due, mut bytes) = (Vec::new(), 0);
+        for seqs in lanes {
+            let mut of_lane = Due::default();
+            for row in seqs.iter().take(share).filter_map(|seq| self.rows.get(seq)) {
+                let full = bytes >= bytes_max && bytes > 0;
+                if full || !of_lane.push(row.clone()) {
+                    break;
+                }
+                bytes += row.placed.event.size();
+            }
+            if of_lane.rows.is_empty() {
+                break;
+            }
+            of_lane.whole = of_lane.rows.len() == seqs.len();
+            due.push(of_lane);
+        }
+        due
     }
 
     /// Marks a row that waits for an operator; says what event it is if it is such a row.

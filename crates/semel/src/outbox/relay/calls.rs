@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use super::super::{
     event::Lane,
     publisher::{Message, Publisher, Sent},
-    store::{Led, OutboxStore, Parked, Settled, Window},
+    store::{Due, Led, OutboxStore, Settled, Window},
 };
 use crate::{
     caught::caught,
@@ -22,7 +22,7 @@ use crate::{
 /// What a call came to.
 #[derive(Debug)]
 pub(super) enum Report {
-    Due(Result<Vec<Parked>, StoreError>),
+    Due(Result<Vec<Due>, StoreError>),
     Led {
         asked: Monotonic,
         answer: Result<Led, StoreError>,

@@ -20,7 +20,7 @@ use crate::{
     clock::{Clock, Monotonic},
     entropy::Entropy,
     error::StoreError,
-    outbox::publisher::PublisherCapabilities,
+    outbox::{publisher::PublisherCapabilities, store::Settled},
     telemetry::{RelayCounters, count},
 };
 
@@ -232,7 +232,11 @@ impl Driver {
             Report::Published { batch, .. } => self.flights.remove(batch),
             _ => None,
         };
-        let Some(mut term) = self.term.take().filter(|term| term.nth == nth) else {
+        let Some(mut term) = self.term.take_if(|term| term.nth == nth) else {
+            // Asked under a leadership of before: only that it was refused is worth telling.
+            if matches!(report, Report::Settled(Ok(Settled::Stale))) {
+                count(&self.counters.late);
+            }
             return;
         };
         match report {

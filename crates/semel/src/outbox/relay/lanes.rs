@@ -12,7 +12,7 @@ use super::super::{
     event::Lane,
     store::{ParkedState, Placed},
 };
-use crate::clock::Monotonic;
+use crate::clock::{Monotonic, Timestamp};
 
 /// Where an event in hand came from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -33,6 +33,8 @@ pub(super) struct Item {
     /// How often it was refused for its own sake, and since when.
     pub(super) attempts: u32,
     pub(super) failing_since: Option<Monotonic>,
+    /// Since when it was refused before this leadership, in the store's time.
+    pub(super) refused_at: Option<Timestamp>,
     /// How many copies may have arrived.
     pub(super) copies: u32,
     /// Whether it was sent before.
@@ -41,7 +43,12 @@ pub(super) struct Item {
 
 impl Item {
     pub(super) const fn new(placed: Placed, origin: Origin) -> Self {
-        Self { placed, origin, attempts: 0, failing_since: None, copies: 0, sent: false }
+        let (failing_since, refused_at) = (None, None);
+        Self { placed, origin, attempts: 0, failing_since, refused_at, copies: 0, sent: false }
+    }
+
+    pub(super) const fn is_parked(&self) -> bool {
+        matches!(self.origin, Origin::Parked { .. })
     }
 }
 
@@ -59,15 +66,21 @@ pub(super) struct Shut {
     pub(super) confirmed: u64,
     /// Why its head last failed.
     pub(super) why: Box<str>,
+    /// Whether the destination refused its head for the message's own sake.
+    refused: bool,
     until: Monotonic,
 }
+
+type Queue = VecDeque<Item>;
 
 #[derive(Debug)]
 struct State {
     lane: Lane,
-    queue: VecDeque<Item>,
+    queue: Queue,
     /// Since when a batch is on its way, and how much was confirmed by then.
     flying: Option<(Monotonic, u64)>,
+    /// Whether something of that batch was parked meanwhile.
+    aside: bool,
     shut: Option<Shut>,
     /// Whether it stands in the queue of lanes.
     ready: bool,
@@ -75,11 +88,21 @@ struct State {
     parked: bool,
 }
 
+impl State {
+    /// Its batch is back; says since when it was on its way, and how much was confirmed by then.
+    fn landed(&mut self) -> Option<(Monotonic, u64)> {
+        self.aside = false;
+        self.flying.take()
+    }
+}
+
 /// A lane that is stuck.
 #[derive(Debug)]
 pub(super) struct Stuck {
     pub(super) nth: Nth,
     pub(super) troubles: u32,
+    /// Whether the destination refused its head for the message's own sake.
+    pub(super) refused: bool,
     /// How much the destination had confirmed when it got stuck.
     pub(super) confirmed: u64,
     pub(super) long: bool,
@@ -128,8 +151,9 @@ impl Lanes {
         self.state(nth)?.queue.front()
     }
 
-    pub(super) fn is_flying(&self, nth: Nth) -> bool {
-        self.state(nth).is_some_and(|state| state.flying.is_some())
+    /// Says whether something of a lane is on its way that was parked meanwhile.
+    pub(super) fn is_aside(&self, nth: Nth) -> bool {
+        self.state(nth).is_some_and(|state| state.aside)
     }
 
     /// Says whether a lane waits to be sent.
@@ -192,7 +216,7 @@ impl Lanes {
     /// Every item of a lane's batch was confirmed, and it opens.
     pub(super) fn confirmed(&mut self, nth: Nth) {
         if let Some(state) = self.slots[nth].as_mut() {
-            state.flying = None;
+            state.landed();
             state.shut = None;
         }
         self.make_ready(nth);
@@ -201,7 +225,7 @@ impl Lanes {
     /// Items of a lane's batch come back, and nothing is known against them.
     pub(super) fn put_back(&mut self, nth: Nth, back: Vec<Item>) {
         if let Some(state) = self.slots[nth].as_mut() {
-            state.flying = None;
+            state.landed();
             back.into_iter().rev().for_each(|item| state.queue.push_front(item));
         }
         self.make_ready(nth);
@@ -220,24 +244,52 @@ impl Lanes {
         let Some(state) = self.slots[nth].as_mut() else {
             return;
         };
+        let refused = back.first().is_some_and(|head| head.attempts > 0);
         back.into_iter().rev().for_each(|item| state.queue.push_front(item));
-        let flew = state.flying.take().unwrap_or((now, 0));
+        let flew = state.landed().unwrap_or((now, 0));
         let before = state.shut.take().filter(|_| !opened);
         let troubles = before.as_ref().map_or(0, |shut| shut.troubles).saturating_add(1);
         let (since, confirmed) = before.map_or(flew, |shut| (shut.since, shut.confirmed));
         let until = now.after(wait(troubles));
-        state.shut = Some(Shut { since, troubles, confirmed, why, until });
+        state.shut = Some(Shut { since, troubles, confirmed, why, refused, until });
         self.timers.insert((until, nth));
     }
 
-    /// Takes everything that waits out of a lane that is parked.
+    /// Takes everything that waits out of a lane whose head failed for good.
     pub(super) fn drain(&mut self, nth: Nth) -> Vec<Item> {
+        self.take_from(nth, |_| 0)
+    }
+
+    /// Takes out of a lane that is parked what waits in it and is not parked itself; `aside` if some of
+    /// what is on its way was parked, too.
+    pub(super) fn drain_unparked(&mut self, nth: Nth, aside: bool) -> Vec<Item> {
+        if let Some(state) = self.slots[nth].as_mut() {
+            state.aside |= aside;
+        }
+        self.take_from(nth, |queue| queue.partition_point(Item::is_parked))
+    }
+
+    /// Takes out of a lane that is shut the parked items behind its head, if it has no others.
+    pub(super) fn trim(&mut self, nth: Nth) -> Vec<Item> {
+        let parked = self.state(nth).is_some_and(|state| {
+            state.shut.is_some()
+                && state.flying.is_none()
+                && state.queue.iter().all(Item::is_parked)
+        });
+        if parked { self.take_from(nth, |queue| queue.len().min(1)) } else { Vec::new() }
+    }
+
+    fn take_from(&mut self, nth: Nth, at: impl FnOnce(&mut Queue) -> usize) -> Vec<Item> {
         let Some(state) = self.slots[nth].as_mut() else {
             return Vec::new();
         };
-        let items = std::mem::take(&mut state.queue).into();
+        let from = at(&mut state.queue);
+        let items = state.queue.split_off(from).into();
         state.parked = true;
-        if let Some(shut) = state.shut.take() {
+        if state.queue.is_empty()
+            && state.flying.is_none()
+            && let Some(shut) = state.shut.take()
+        {
             self.timers.remove(&(shut.until, nth));
         }
         self.leave_if_empty(nth);
@@ -256,7 +308,8 @@ impl Lanes {
             let (since, confirmed) =
                 shut.map(|shut| (shut.since, shut.confirmed)).or(state.flying)?;
             let troubles = shut.map_or(0, |shut| shut.troubles);
-            Some(Stuck { nth, troubles, confirmed, long: now.since(since) >= long })
+            let refused = shut.is_some_and(|shut| shut.refused);
+            Some(Stuck { nth, troubles, refused, confirmed, long: now.since(since) >= long })
         });
         (stuck.collect(), others)
     }
@@ -270,9 +323,15 @@ impl Lanes {
             self.slots.push(None);
             self.slots.len() - 1
         });
-        let (queue, flying, shut) = (VecDeque::new(), None, None);
-        let (ready, parked) = (false, false);
-        self.slots[nth] = Some(State { lane: lane.clone(), queue, flying, shut, ready, parked });
+        self.slots[nth] = Some(State {
+            lane: lane.clone(),
+            queue: VecDeque::new(),
+            flying: None,
+            aside: false,
+            shut: None,
+            ready: false,
+            parked: false,
+        });
         self.by_name.insert(lane, nth);
         nth
     }

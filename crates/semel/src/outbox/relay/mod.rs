@@ -11,8 +11,9 @@
 //!   that spends no attempt, and the destination's circuit opens.
 //! - A lane that is stuck for [`RelayPolicy::blocked_for`] and keeps the rest from being read is parked
 //!   **aside**: the cursor passes it, and it is sent on from its parked rows, in order, without
-//!   anybody's word. Later events of a parked lane join it until nothing of it is parked. A parked
-//!   lane is sent one event at a time.
+//!   anybody's word. Later events of a parked lane join it. A parked lane is sent in runs of up to
+//!   [`Due::ROWS_MAX`](super::store::Due::ROWS_MAX) rows; once all its rows are in hand, what is read
+//!   of it goes right behind them, and so it is back with the others however much of it keeps coming.
 //! - Nothing is sent later than [`publish_wait`](crate::outbox::PublisherCapabilities::publish_wait)
 //!   before the lease ends, as counted from before it was asked for; a relay that froze settles
 //!   nothing any more, since its epoch is over. Copies carry the same id.
@@ -21,8 +22,11 @@
 //! - What is in hand is bounded in events and bytes, and so are waits, copies in memory, and lanes
 //!   known to be parked.
 //!
-//! How often something was refused is known to the leader alone, until it is parked: a relay that
-//! starts anew counts anew.
+//! How often something was refused is known to the leader alone until its lane is parked, which is after
+//! [`RelayPolicy::blocked_for`]; the parked row tells it to whoever leads next. What is refused after
+//! that each leader counts for itself, so leaders that keep dying may never count to the bound: a row
+//! that had been refused when it was parked is given up, too, when it is refused once more after it was
+//! parked for `attempts_max` times `failing_for`.
 
 mod builder;
 mod calls;

@@ -10,11 +10,11 @@ use super::{
     term::Term,
 };
 use crate::{
-    clock::{Monotonic, Timestamp},
+    clock::Monotonic,
     error::StoreError,
     outbox::{
         event::Lane,
-        store::{Park, Parked, ParkedState, Placed, READ_MAX, Unpark, Window},
+        store::{Due, Park, Parked, ParkedState, Placed, READ_MAX, Unpark, Window},
     },
     telemetry::{count, count_many},
 };
@@ -28,6 +28,9 @@ const DUE_MORE: usize = 256;
 
 /// How many parked rows are in hand at most.
 const DUE_MAX: usize = 2_000;
+
+/// The least room for bytes of parked rows with which more are asked for.
+const DUE_BYTES: usize = 64 * 1024;
 
 /// The least time between two listings of parked lanes.
 const LIST_EVERY: Duration = Duration::from_millis(500);
@@ -96,7 +99,7 @@ impl Driver {
             if !self.plan.routes.takes(lane) {
                 not_routed += 1;
                 term.ledger.done(nth);
-            } else if term.parked.contains(lane) {
+            } else if term.parked.contains(lane) && !goes_behind(term, lane) {
                 term.parked.parks(lane);
                 term.ledger.park(nth, behind(placed));
             } else {
@@ -108,64 +111,89 @@ impl Driver {
     }
 
     pub(super) fn ask_due(&mut self, term: &mut Term, now: Monotonic) {
-        let in_hand = term.parked.in_hand.len();
-        if !term.due.is_due(now) || !term.parked.known || in_hand >= DUE_MAX {
+        let (in_hand, bytes) = term.parked.in_hand();
+        let bytes_max = self.policy.bytes_max / 4;
+        let full = in_hand >= DUE_MAX || (in_hand > 0 && bytes + DUE_BYTES > bytes_max);
+        if !term.due.is_due(now) || !term.parked.known || full {
             return;
         }
         term.due.asking = true;
         term.due.at = now.after(DUE_EVERY);
+        term.parked.asks();
         let (store, destination) = (Arc::clone(&self.calls.store), self.plan.destination.clone());
-        let limit = (in_hand + DUE_MORE).min(READ_MAX);
-        let due = async move { store.due(destination, limit).await };
+        // What is in hand is told again.
+        let (limit, bytes_max) = ((in_hand + DUE_MORE).min(READ_MAX), bytes + bytes_max);
+        let due = async move { store.due(destination, limit, bytes_max).await };
         self.calls.ask(term.nth, self.store_wait(), due, Report::Due);
     }
 
     pub(super) fn heard_due(
         &mut self,
         term: &mut Term,
-        answer: Result<Vec<Parked>, StoreError>,
+        answer: Result<Vec<Due>, StoreError>,
         now: Monotonic,
     ) {
-        let rows = self.noted(answer, now);
-        term.due.answered(rows.is_none(), now, &*self.entropy);
-        let Some(rows) = rows else { return };
-        for row in rows {
-            self.take_due(term, row, now);
+        let due = self.noted(answer, now);
+        term.due.answered(due.is_none(), now, &*self.entropy);
+        let answered = due.is_some();
+        for due in due.unwrap_or_default() {
+            self.take_due(term, due);
         }
-        if self.closing.has_begun() {
+        term.parked.answered();
+        if answered && self.closing.has_begun() {
             term.parked.forgive();
         }
     }
 
-    /// Takes the first parked row of a lane in hand.
-    fn take_due(&mut self, term: &mut Term, row: Parked, now: Monotonic) {
-        let (seq, lane) = (row.seq, row.placed.event.lane.clone());
-        if term.parked.in_hand.contains_key(&seq) {
+    /// Takes what a parked lane sends next in hand.
+    fn take_due(&mut self, term: &mut Term, Due { rows, whole }: Due) {
+        let Some(lane) = rows.first().map(|head| head.placed.event.lane.clone()) else {
+            return;
+        };
+        if !term.parked.takes(&lane) {
             return;
         }
-        if !term.parked.contains(&lane) {
-            // An operator has parked it, or a settlement came late that was repeated meanwhile.
+        let fresh: Vec<Parked> =
+            rows.into_iter().filter(|row| !term.parked.knows(row.seq)).collect();
+        if !fresh.is_empty() {
+            // An operator may have parked some, or a settlement came late that was repeated meanwhile.
             term.parked.saw(&lane);
             self.joins(term, &lane);
         }
-        if term.lanes.find(&lane).is_some_and(|nth| term.lanes.is_flying(nth)) {
+        if let Some(nth) = term.lanes.find(&lane)
+            && (term.lanes.is_aside(nth) || term.lanes.shut(nth).is_some())
+        {
             return;
         }
-        term.parked.in_hand.insert(seq, row.parked_at);
+        for row in fresh {
+            if term.parked.in_hand().0 >= DUE_MAX {
+                return;
+            }
+            self.take_row(term, row, &lane);
+        }
+        if whole {
+            term.parked.has_all(&lane);
+        }
+    }
+
+    fn take_row(&mut self, term: &mut Term, row: Parked, lane: &Lane) {
+        let seq = row.seq;
+        term.parked.take(&row);
         match row.state {
             ParkedState::Drop | ParkedState::Skip => {
                 count(&self.counters.left_out);
+                term.parked.halt(lane, seq);
                 term.settler.unpark.push(Unpark::LeftOut { seq });
             }
             _ if term.parked.is_confirmed(row.placed.event.id) => {
                 term.settler.unpark.push(Unpark::Sent { seq });
             }
-            state => term.lanes.push(again(row, state, term.store_time_at(now), now)),
+            state => term.lanes.push(again(row, state)),
         }
     }
 
-    /// What is in hand of a lane comes behind its parked rows from now on: nothing of a parked lane is
-    /// ever sent from the table.
+    /// What is in hand of a lane comes behind its parked rows from now on: what is not parked of a
+    /// parked lane is only sent when nothing is parked of it that is not in hand before that.
     fn joins(&mut self, term: &mut Term, lane: &Lane) {
         if let Some(nth) = term.lanes.find(lane) {
             self.park_lane(term, nth, None);
@@ -209,12 +237,17 @@ pub(super) fn behind(placed: Placed) -> Park {
     Park { placed, state: ParkedState::Behind, attempts: 0, why: "".into() }
 }
 
+/// Says whether what is read of a parked lane stands behind what is parked of it, in hand: if that is
+/// all there is, and nothing keeps it.
+fn goes_behind(term: &Term, lane: &Lane) -> bool {
+    let is_kept = |nth| term.lanes.is_aside(nth) || term.lanes.shut(nth).is_some();
+    term.parked.is_whole(lane) && !term.lanes.find(lane).is_some_and(is_kept)
+}
+
 /// A parked row in hand: it goes on failing since it was parked, if it was refused before.
-fn again(row: Parked, state: ParkedState, store_time: Option<Timestamp>, now: Monotonic) -> Item {
-    let parked_for = store_time.map(|time| time.since(row.parked_at)).unwrap_or_default();
-    let since = now.since(Monotonic::from_start(parked_for));
+fn again(row: Parked, state: ParkedState) -> Item {
     let mut item = Item::new(row.placed, Origin::Parked { seq: row.seq, state });
     item.attempts = row.attempts;
-    item.failing_since = (row.attempts > 0).then_some(Monotonic::from_start(since));
+    item.refused_at = (row.attempts > 0).then_some(row.parked_at);
     item
 }

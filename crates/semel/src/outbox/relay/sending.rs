@@ -12,7 +12,7 @@ use super::{
     term::Term,
 };
 use crate::{
-    clock::Monotonic,
+    clock::{Monotonic, Timestamp},
     engine::cut,
     outbox::{
         publisher::{Fault, Message, Sent},
@@ -105,7 +105,7 @@ impl Driver {
     ) {
         let Some(outcomes) = outcomes else {
             self.circuit.unprobed(now);
-            return unsent(term, flight.sends);
+            return unsent(term, flight.sends, now);
         };
         let untold = || Sent::Unknown { why: "the publisher told no outcome".into() };
         let outcomes = outcomes.into_iter().chain(iter::repeat_with(untold));
@@ -194,22 +194,20 @@ impl Driver {
     /// Decides what becomes of a lane whose batch is back.
     fn land(&mut self, term: &mut Term, landing: Landing, now: Monotonic) {
         let Landing { nth, opened, mut back, failure } = landing;
+        if term.lanes.is_aside(nth) {
+            // What is parked by now is sent on from there.
+            back.retain(|item| item.origin != Origin::Aside);
+            term.due.at = now;
+        }
         let (Some(Failure { kind, why }), Some(head)) = (failure, back.first_mut()) else {
             return term.lanes.confirmed(nth);
         };
-        if head.origin == Origin::Aside {
-            // It is parked, and sent on from there.
-            term.due.at = now;
-            return term.lanes.confirmed(nth);
-        }
         if kind == FailureKind::Message {
             head.attempts = head.attempts.saturating_add(1);
-            let since = *head.failing_since.get_or_insert(now);
+            head.failing_since.get_or_insert(now);
             let operator_waits =
                 matches!(head.origin, Origin::Parked { state: ParkedState::Retry, .. });
-            let spent = head.attempts >= self.policy.attempts_max
-                && now.since(since) >= self.policy.failing_for;
-            if spent || operator_waits {
+            if self.is_spent(head, term.store_time_at(now), now) || operator_waits {
                 let attempts = head.attempts;
                 return self.fail_for_good(term, nth, back, (attempts, why));
             }
@@ -222,6 +220,21 @@ impl Driver {
             }
         };
         term.lanes.failed(nth, back, why, opened, now, wait);
+        trim(term, nth);
+    }
+
+    /// Says whether a message that was refused for its own sake is given up: refused often enough, and
+    /// for long enough. What was refused under leaders before is known to the store as a row that was
+    /// parked with attempts; how often since then, nobody knows whose leaders keep dying. There a span
+    /// stands for that number in which each of the attempts could have taken the whole of it.
+    fn is_spent(&self, head: &Item, store_time: Option<Timestamp>, now: Monotonic) -> bool {
+        let policy = &self.policy;
+        let here = head.failing_since.map(|since| now.since(since)).unwrap_or_default();
+        let since_parked = |at| store_time.map(|time: Timestamp| time.since(at));
+        let before = head.refused_at.and_then(since_parked).unwrap_or_default();
+        let enough = head.attempts >= policy.attempts_max && here.max(before) >= policy.failing_for;
+        let each = policy.failing_for.saturating_mul(policy.attempts_max);
+        enough || (head.refused_at.is_some() && before >= each)
     }
 
     /// The head of a lane waits for an operator from now on, and the lane behind it.
@@ -242,7 +255,8 @@ impl Driver {
         self.park_lane(term, nth, Some((attempts, why)));
     }
 
-    /// Parks all that is in hand of a lane; its head as failed, if somebody says so.
+    /// Parks what is in hand of a lane and is not parked; its head as failed, if somebody says so, and
+    /// then nothing of it stays in hand.
     pub(super) fn park_lane(
         &mut self,
         term: &mut Term,
@@ -250,15 +264,11 @@ impl Driver {
         mut failed: Option<(u32, Box<str>)>,
     ) {
         let troubled = term.lanes.shut(nth).map(|shut| shut.why.clone());
-        let mut items = Vec::new();
-        for flight in self.flights.values_mut().filter(|flight| flight.term == term.nth) {
-            let of_lane = flight.sends.iter_mut().filter(|(of, _)| *of == nth);
-            for (_, item) in of_lane {
-                items.push(item.clone());
-                item.origin = Origin::Aside;
-            }
-        }
-        items.extend(term.lanes.drain(nth));
+        let mut items = self.put_aside(term, nth);
+        items.extend(match failed {
+            Some(_) => term.lanes.drain(nth),
+            None => term.lanes.drain_unparked(nth, !items.is_empty()),
+        });
         for (at, item) in items.into_iter().enumerate() {
             match item.origin {
                 Origin::Aside => {}
@@ -273,17 +283,32 @@ impl Driver {
                     }
                     term.ledger.park(entry, row);
                 }
-                Origin::Parked { seq, .. } => {
-                    match failed.take() {
-                        Some((attempts, why)) => {
-                            term.settler.unpark.push(Unpark::Failed { seq, attempts, why });
-                        }
-                        // It is taken in hand again when it is due.
-                        None => drop(term.parked.in_hand.remove(&seq)),
+                Origin::Parked { seq, .. } => match failed.take() {
+                    Some((attempts, why)) => {
+                        term.parked.halt(&item.placed.event.lane, seq);
+                        term.settler.unpark.push(Unpark::Failed { seq, attempts, why });
                     }
+                    None => term.parked.put_back(seq),
+                },
+            }
+        }
+        trim(term, nth);
+    }
+
+    /// Marks what is on its way of a lane, and is not parked, as parked; whoever reads it from there
+    /// sends it on.
+    fn put_aside(&mut self, term: &Term, nth: Nth) -> Vec<Item> {
+        let mut items = Vec::new();
+        for flight in self.flights.values_mut().filter(|flight| flight.term == term.nth) {
+            let of_lane = flight.sends.iter_mut().filter(|(of, _)| *of == nth);
+            for (_, item) in of_lane {
+                if matches!(item.origin, Origin::Cursor(_)) {
+                    items.push(item.clone());
+                    item.origin = Origin::Aside;
                 }
             }
         }
+        items
     }
 
     /// Says whether what is stuck keeps the rest from being read.
@@ -307,7 +332,8 @@ impl Driver {
         let in_hand = stuck.len() + others;
         let long: Vec<Stuck> = stuck.into_iter().filter(|stuck| stuck.long).collect();
         let (few, closed) = (long.len() <= FEW, self.circuit.state() == CircuitState::Closed);
-        let works = |stuck: &Stuck| closed && (few || self.confirmed > stuck.confirmed);
+        // What was refused for its own sake is its own fault, however many there are.
+        let works = |of: &Stuck| closed && (few || of.refused || self.confirmed > of.confirmed);
         let often = |stuck: &Stuck| in_hand <= FEW && stuck.troubles >= self.policy.attempts_max;
         let aside = long.iter().filter(|stuck| works(stuck) || often(stuck)).take(ASIDE_AT_ONCE);
         for nth in aside.map(|stuck| stuck.nth).collect::<Vec<_>>() {
@@ -351,18 +377,27 @@ fn unsendable(item: &Item, payload_max: usize) -> Option<Box<str>> {
     (len > payload_max).then(|| too_large().into())
 }
 
+/// A parked lane that is shut keeps only its head in hand, so that shut lanes leave room for others.
+fn trim(term: &mut Term, nth: Nth) {
+    for item in term.lanes.trim(nth) {
+        if let Origin::Parked { seq, .. } = item.origin {
+            term.parked.put_back(seq);
+        }
+    }
+}
+
 /// A batch was not begun: its items go back as they were.
-fn unsent(term: &mut Term, sends: Vec<(Nth, Item)>) {
+fn unsent(term: &mut Term, sends: Vec<(Nth, Item)>, now: Monotonic) {
     let mut sends = sends.into_iter().peekable();
     while let Some((nth, first)) = sends.next() {
         let mut back = vec![first];
         while let Some((_, item)) = sends.next_if(|(of, _)| *of == nth) {
             back.push(item);
         }
-        if back.first().is_some_and(|item| item.origin == Origin::Aside) {
-            term.lanes.confirmed(nth);
-        } else {
-            term.lanes.put_back(nth, back);
+        if term.lanes.is_aside(nth) {
+            back.retain(|item| item.origin != Origin::Aside);
+            term.due.at = now;
         }
+        term.lanes.put_back(nth, back);
     }
 }

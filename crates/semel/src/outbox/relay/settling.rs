@@ -86,8 +86,7 @@ impl Driver {
         count(&self.counters.settlements);
         count_many(&self.counters.parked, settle.park.len());
         let lanes = settle.park.iter().map(|row| &row.placed.event.lane);
-        term.parked.stored(lanes, settle.unpark.iter().map(place));
-        if !settle.park.is_empty() || !settle.unpark.is_empty() {
+        if term.parked.stored(lanes, settle.unpark.iter().map(place)) {
             term.due.at = now;
         }
         if settle.ends {

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use semel::outbox::{
-    Settled,
+    Lead, Leader, Led, OutboxStore, Settled, Start,
     relay::{Relay, RelayDestination},
 };
 
@@ -57,6 +57,30 @@ async fn a_lease_is_renewed_while_sends_are_on_their_way() {
     world.run(MINUTE * 3).await;
     assert_eq!((health(&relay).stats.sent, health(&relay).stats.lost), (30, 0));
     assert_eq!(health(&other).stats.leads, 0);
+}
+
+/// What was asked under one leadership and is answered under the next changes nothing there.
+#[tokio::test]
+async fn an_answer_to_a_leader_of_before_leaves_the_next_one_alone() {
+    let world = World::new();
+    let relay = world.relay();
+    world.run(SECOND * 5).await;
+    world.store.once(Verb::Read, Do::Late(SECOND * 9));
+    world.run(SECOND * 3).await;
+    // Another leads for a moment, before the answer comes.
+    let epoch = world.state().await.epoch;
+    let leader = Leader { destination: to(), epoch, generation: 1 };
+    assert_eq!(world.outbox.resign(leader).await.unwrap(), Settled::Stored);
+    let (lease, start) = (SECOND, Start::Earliest);
+    let ask = Lead { destination: to(), owner: "another".into(), lease, start };
+    assert!(matches!(world.outbox.lead(ask).await.unwrap(), Led::Leader(_)));
+    world.run(SECOND * 4).await;
+    assert_eq!((health(&relay).stats.lost, health(&relay).stats.leads), (1, 2));
+    world.run(SECOND * 4).await;
+    world.commit("a");
+    world.run(SECOND * 2).await;
+    assert_eq!(world.script.first_arrivals(), ["a:1"]);
+    assert_eq!((health(&relay).leading, health(&relay).stats.leads), (true, 2));
 }
 
 /// M13, M19: where a lease cannot be renewed, nothing is sent that could still be on its way when the

@@ -172,6 +172,79 @@ async fn events_are_sent_again_as_an_operator_says() {
     assert_eq!(world.state().await.parked, 0);
 }
 
+/// A lane that was set aside is back with the others in bounded time, however much of it keeps coming:
+/// what is parked is sent in runs, and what comes when all of that is in hand is not parked any more.
+#[tokio::test]
+async fn a_busy_lane_that_was_set_aside_is_soon_back() {
+    let ms = Duration::from_millis;
+    for pipelined in [false, true] {
+        let world = World::new();
+        world.script.can(|can| can.pipelined = pipelined);
+        let relay = world.with(|policy| {
+            policy.poll_idle = ms(10);
+            policy.retry_max = SECOND;
+        });
+        let hot = |act| {
+            move |message: &Message, _| match message.event.lane.id() {
+                "hot" => act,
+                _ => Act::Confirm,
+            }
+        };
+        let busy = async |seconds: u32| {
+            for nth in 0..seconds * 100 {
+                world.commit(if nth % 10 == 0 { "b" } else { "hot" });
+                world.run(ms(10)).await;
+            }
+        };
+        world.script.rule(hot(Act::Lose));
+        busy(4).await;
+        assert!(world.state().await.parked > 200, "it was not set aside");
+        world.script.rule(hot(Act::ConfirmAfter(ms(5))));
+        // The wait before a lane is tried again, and what it takes to catch up at this pace.
+        busy(8).await;
+        assert_eq!(world.state().await.parked, 0, "pipelined: {pipelined}");
+        let parked = health(&relay).stats.parked;
+        busy(2).await;
+        assert_eq!((health(&relay).stats.parked, health(&relay).parked_lanes), (parked, 0));
+        world.run(SECOND).await;
+        let arrived = world.script.first_arrivals();
+        assert_eq!(arrived.len(), 1_400);
+        let kinds = arrived.iter().filter_map(|of| of.strip_prefix("hot:")?.parse::<u64>().ok());
+        assert!(kinds.is_sorted(), "out of order");
+    }
+}
+
+/// A parked lane in a row of refusals keeps its order and what waits behind it, whatever of it is in
+/// hand: the failed head, what stood behind it in the run, and what came meanwhile.
+#[tokio::test]
+async fn a_run_that_is_refused_on_its_way_waits_behind_the_refused_one() {
+    for pipelined in [false, true] {
+        let world = World::new();
+        world.script.can(|can| can.pipelined = pipelined);
+        let _relay = world.with(|policy| {
+            policy.attempts_max = 2;
+            policy.failing_for = Duration::ZERO;
+        });
+        world.script.always(Act::Lose);
+        world.commit_all(&["a"; 6]);
+        world.run(SECOND * 3).await;
+        assert_eq!(world.state().await.parked, 6);
+        world.script.rule(
+            |message, _| if &*message.event.kind == "3" { Act::Refuse } else { Act::Confirm },
+        );
+        world.run(MINUTE).await;
+        world.commit("a");
+        world.run(SECOND * 5).await;
+        let waiting = ["a:3:failed", "a:4:behind", "a:5:behind", "a:6:behind", "a:7:behind"];
+        assert_eq!(world.parked().await, waiting, "pipelined: {pipelined}");
+        assert_eq!(world.script.first_arrivals(), ["a:1", "a:2"]);
+        mark(&world.outbox, &world, ParkedState::Skip).await;
+        world.run(SECOND * 5).await;
+        assert_eq!(world.script.first_arrivals(), ["a:1", "a:2", "a:4", "a:5", "a:6", "a:7"]);
+        assert_eq!(world.state().await.parked, 0);
+    }
+}
+
 /// Past the bound of lanes kept in mind nothing more is read, and the relay says so.
 #[tokio::test]
 async fn more_parked_lanes_than_may_be_kept_in_mind_stop_the_reading() {

@@ -1,13 +1,13 @@
 //! Messages that the destination refuses for their own sake.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use semel::outbox::{Message, ParkedState, memory::MemoryOutbox};
+use semel::outbox::{Message, ParkedState, memory::MemoryOutbox, relay::RelayPolicy};
 
 use super::{
     script::Act,
-    world::{MINUTE, SECOND, World, health},
+    world::{Freeze, Freezer, MINUTE, SECOND, World, health},
 };
 
 fn poison(kind: &'static str) -> impl FnMut(&Message, u32) -> Act {
@@ -39,6 +39,56 @@ async fn a_poison_event_parks_its_lane_and_others_flow() {
     // It waits for an operator, and is not sent meanwhile.
     world.run(MINUTE * 60).await;
     assert_eq!(world.script.sends(bad).len(), sends.len());
+}
+
+/// A poison event does not hold its lane for ever by outliving its leaders: what is known of it is in
+/// its parked row, and a span in which it could have been tried often enough stands for the number.
+#[tokio::test]
+async fn a_poison_event_is_given_up_although_its_leaders_keep_dying() {
+    let world = World::new();
+    world.script.can(|can| can.publish_wait = SECOND / 4);
+    world.script.rule(poison("1"));
+    let relay = |freezer: &Arc<Freezer>| {
+        let turns = Arc::new(Freeze(freezer.clone()));
+        let change = |policy: &mut RelayPolicy| {
+            policy.lease = SECOND;
+            // No leader gets to try it more than a few times.
+            policy.retry_first = SECOND * 30;
+        };
+        world.built(change, |builder| builder.turns(turns))
+    };
+    world.commit_all(&["a", "a"]);
+    let (mut leaders, mut given_up) = (Vec::new(), None);
+    for nth in 0..140_u32 {
+        let freezer = Arc::<Freezer>::default();
+        leaders.push(relay(&freezer));
+        world.run(SECOND * 4).await;
+        world.commit("b");
+        // Killed: it never goes on.
+        freezer.freeze();
+        if world.parked().await.contains(&"a:1:failed".to_owned()) {
+            given_up = Some(nth * 4);
+            break;
+        }
+    }
+    let seconds = given_up.expect("it is given up");
+    assert!((480..=540).contains(&seconds), "given up after {seconds} s");
+    assert!(world.parked_rows().await[0].attempts < 8);
+    assert!(world.script.first_arrivals().len() > 100, "others were held up");
+}
+
+/// However many lanes are refused for the messages' own sake, and though nothing else is there to tell
+/// that the destination is not to blame: they are parked, and so it is known that they were refused.
+#[tokio::test]
+async fn lanes_that_are_refused_with_nothing_beside_them_are_set_aside() {
+    let world = World::new();
+    world.script.always(Act::Refuse);
+    let _relay = world.relay();
+    world.commit_lanes(20);
+    world.run(SECOND * 3).await;
+    let rows = world.parked_rows().await;
+    assert_eq!(rows.len(), 20);
+    assert!(rows.iter().all(|row| row.state == ParkedState::Behind && row.attempts > 0));
 }
 
 /// A poison event with nothing else to compare it with holds up nobody for long.

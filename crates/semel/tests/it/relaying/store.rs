@@ -12,8 +12,9 @@ use async_trait::async_trait;
 use semel::{
     Clock, Monotonic, StoreError, StoreErrorKind,
     outbox::{
-        Destination, Lane, Lead, Leader, Led, OutboxStore, Parked, Pos, Settle, Settled, Window,
-        memory::MemoryOutbox, store::Pass,
+        Destination, Lane, Lead, Leader, Led, OutboxStore, Pos, Settle, Settled, Window,
+        memory::MemoryOutbox,
+        store::{Due, Pass},
     },
 };
 use semel_testkit::ManualClock;
@@ -197,8 +198,13 @@ impl OutboxStore for Faulty {
             .await
     }
 
-    async fn due(&self, destination: Destination, limit: usize) -> Result<Vec<Parked>, StoreError> {
+    async fn due(
+        &self,
+        destination: Destination,
+        limit: usize,
+        bytes_max: usize,
+    ) -> Result<Vec<Due>, StoreError> {
         let inner = self.inner.clone();
-        self.through(Verb::Due, async move { inner.due(destination, limit).await }).await
+        self.through(Verb::Due, async move { inner.due(destination, limit, bytes_max).await }).await
     }
 }

@@ -14,7 +14,7 @@ use super::{
     exit::{Exit, Failure, say},
     inbox::view as inbox_view,
     outbox::{
-        events::{Deliveries, Standing, find, told},
+        events::{Deliveries, find},
         target::Desk as OutboxDesk,
         view as outbox_view,
     },
@@ -151,7 +151,8 @@ impl Chain<'_> {
     fn outbox(&self) -> Option<OutboxDesk> {
         let outbox = self.desk.outbox.as_ref()?;
         let (records, json) = (self.desk.records.clone(), self.desk.json);
-        Some(OutboxDesk { inspect: outbox.inspect.clone(), records, json })
+        let routing = self.desk.routing();
+        Some(OutboxDesk { inspect: outbox.inspect.clone(), records, json, routing })
     }
 
     /// Tells an intent: its record, and every event that is an effect of it.
@@ -199,12 +200,12 @@ impl Chain<'_> {
             self.line(depth, &format!("event {id}: {kind} of {aggregate}, appended {at}"));
             let mut deliveries = Vec::new();
             if let Some(desk) = self.outbox() {
-                let Deliveries { states, parked, .. } = Deliveries::of(&desk, id).await?;
-                for state in &states {
-                    let standing = Standing::of(&placed, state, &parked).sentence(self.now);
+                let known = Deliveries::of(&desk, id).await?;
+                for state in &known.states {
+                    let standing = known.standing(&placed, state).sentence(self.now);
                     self.line(depth + 1, &format!("destination {}: {standing}", state.destination));
                 }
-                deliveries = told(&placed, &states, &parked);
+                deliveries = known.told(&placed);
             }
             let effects = self.effects(&id.to_string(), depth + 1).await?;
             let event = outbox_view::event(&placed);

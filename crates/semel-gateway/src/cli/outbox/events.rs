@@ -11,7 +11,7 @@ use semel::{
 use serde_json::{Value, json};
 
 use super::{
-    target::{Desk, Which, id},
+    target::{Desk, Routing, Which, id},
     view,
 };
 use crate::cli::{
@@ -82,23 +82,23 @@ pub(super) struct Show {
 impl Show {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
         let kept = kept(desk, self.event).await?;
-        let Deliveries { states, parked, now } = Deliveries::of(desk, self.event).await?;
-        let known = kept.or_else(|| parked.first().map(|parked| parked.placed.clone()));
-        let Some(placed) = known else {
+        let known = Deliveries::of(desk, self.event).await?;
+        let parked = || known.parked.first().map(|parked| parked.placed.clone());
+        let Some(placed) = kept.or_else(parked) else {
             return Err(Failure::refused(format!(
                 "there is no event {}: it was never committed, or is no longer kept",
                 self.event
             )));
         };
         if desk.json {
-            let deliveries = told(&placed, &states, &parked);
+            let deliveries = known.told(&placed);
             say(&json!({ "event": view::event(&placed), "deliveries": deliveries }).to_string())?;
             return Ok(Exit::Fine);
         }
-        say(&table::pairs(view::lines(&placed, now)))?;
-        for state in &states {
-            let standing = Standing::of(&placed, state, &parked);
-            say(&format!("\n{}: {}", state.destination, standing.sentence(now)))?;
+        say(&table::pairs(view::lines(&placed, known.now)))?;
+        for state in &known.states {
+            let standing = known.standing(&placed, state).sentence(known.now);
+            say(&format!("\n{}: {standing}", state.destination))?;
         }
         Ok(Exit::Fine)
     }
@@ -125,8 +125,9 @@ async fn parked(desk: &Desk, id: EventId) -> Result<Vec<Parked>, Failure> {
 /// All that is known of one event's way.
 pub(in crate::cli) struct Deliveries {
     pub(in crate::cli) states: Vec<DestinationState>,
-    pub(in crate::cli) parked: Vec<Parked>,
-    pub(in crate::cli) now: Timestamp,
+    parked: Vec<Parked>,
+    routing: Routing,
+    now: Timestamp,
 }
 
 impl Deliveries {
@@ -134,45 +135,72 @@ impl Deliveries {
     pub(in crate::cli) async fn of(desk: &Desk, id: EventId) -> Result<Self, Failure> {
         let (states, now) = desk.destinations().await?;
         let parked = parked(desk, id).await?;
-        Ok(Self { states, parked, now })
+        Ok(Self { states, parked, routing: desk.routing.clone(), now })
+    }
+
+    pub(in crate::cli) fn standing(
+        &self,
+        placed: &Placed,
+        state: &DestinationState,
+    ) -> Standing<'_> {
+        let destination = &state.destination;
+        if let Some(row) = self.parked.iter().find(|row| row.destination == *destination) {
+            return Standing::Parked(row);
+        }
+        let takes = self.routing.takes(destination, &placed.event.lane);
+        let passed = state.oldest.is_none_or(|oldest| placed.at < oldest);
+        match takes {
+            Some(false) => Standing::NotRouted,
+            Some(true) if passed => Standing::Sent,
+            None if passed => Standing::Passed,
+            Some(true) | None => Standing::Waiting,
+        }
+    }
+
+    pub(in crate::cli) fn told(&self, placed: &Placed) -> Vec<Value> {
+        let one = |state: &DestinationState| {
+            let standing = self.standing(placed, state);
+            let row = match &standing {
+                Standing::Parked(row) => Some(view::parked(row)),
+                _ => None,
+            };
+            let destination = state.destination.as_str();
+            json!({ "destination": destination, "standing": standing.word(), "parked": row })
+        };
+        self.states.iter().map(one).collect()
     }
 }
 
 /// Where an event stands on its way to one destination.
 pub(in crate::cli) enum Standing<'a> {
+    /// The configuration does not send it there.
+    NotRouted,
     /// It is parked.
     Parked(&'a Parked),
-    /// The destination has everything that was appended before, and it.
+    /// The destination is past it, and no configuration at hand says whether it was sent there.
     Passed,
+    /// The destination is past it, and is sent such events.
+    Sent,
     /// It waits, or is on its way.
     Waiting,
 }
 
-impl<'a> Standing<'a> {
-    pub(in crate::cli) fn of(
-        placed: &Placed,
-        state: &DestinationState,
-        parked: &'a [Parked],
-    ) -> Self {
-        if let Some(row) = parked.iter().find(|row| row.destination == state.destination) {
-            return Standing::Parked(row);
-        }
-        match state.oldest {
-            Some(oldest) if placed.at >= oldest => Standing::Waiting,
-            _ => Standing::Passed,
-        }
-    }
-
+impl Standing<'_> {
     const fn word(&self) -> &'static str {
         match self {
+            Standing::NotRouted => "not-routed",
             Standing::Parked(_) => "parked",
             Standing::Passed => "passed",
+            Standing::Sent => "sent",
             Standing::Waiting => "waiting",
         }
     }
 
     pub(in crate::cli) fn sentence(&self, now: Timestamp) -> String {
         match self {
+            Standing::NotRouted => {
+                "not routed: the configuration sends no events of this type there".into()
+            }
             Standing::Parked(row) => {
                 let why = if row.why.is_empty() {
                     String::new()
@@ -182,27 +210,11 @@ impl<'a> Standing<'a> {
                 let (state, since) = (row.state.as_str(), short(now, row.parked_at));
                 format!("parked for {since} ({state}, {} attempts){why}", row.attempts)
             }
-            Standing::Passed => {
-                "passed: it has the event, or is not sent events of this type".into()
-            }
+            Standing::Passed => "passed: it has the event, or is not sent events of this type; \
+                the configuration of its relay tells which"
+                .into(),
+            Standing::Sent => "sent: it has the event, unless an operator had it left out".into(),
             Standing::Waiting => "waiting, or on its way".into(),
         }
     }
-}
-
-pub(in crate::cli) fn told(
-    placed: &Placed,
-    states: &[DestinationState],
-    parked: &[Parked],
-) -> Vec<Value> {
-    let one = |state: &DestinationState| {
-        let standing = Standing::of(placed, state, parked);
-        let row = match &standing {
-            Standing::Parked(row) => Some(view::parked(row)),
-            _ => None,
-        };
-        let destination = state.destination.as_str();
-        json!({ "destination": destination, "standing": standing.word(), "parked": row })
-    };
-    states.iter().map(one).collect()
 }

@@ -1,6 +1,6 @@
 //! Which events of which store.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use clap::Args;
 use semel::{
@@ -17,6 +17,7 @@ use crate::{
         show::{Moment, moment},
         store::StoreArgs,
     },
+    config::Config,
     records::Records,
     stores,
 };
@@ -26,17 +27,38 @@ pub(in crate::cli) struct Desk {
     pub(in crate::cli) inspect: Arc<dyn OutboxInspect>,
     pub(in crate::cli) records: Records,
     pub(in crate::cli) json: bool,
+    pub(in crate::cli) routing: Routing,
+}
+
+/// Which events go to a destination, as far as a configuration says.
+#[derive(Clone, Default)]
+pub(in crate::cli) struct Routing {
+    types: HashMap<Destination, Vec<String>>,
+}
+
+impl Routing {
+    pub(in crate::cli) fn of(config: Option<&Config>) -> Self {
+        let named = config.into_iter().flat_map(|config| &config.destination);
+        Self { types: named.map(|one| (one.name.clone(), one.types.clone())).collect() }
+    }
+
+    /// Says whether the events of an aggregate go there; nothing if no configuration names it.
+    pub(super) fn takes(&self, destination: &Destination, lane: &Lane) -> Option<bool> {
+        let types = self.types.get(destination)?;
+        Some(types.is_empty() || types.iter().any(|kind| kind == lane.kind()))
+    }
 }
 
 impl Desk {
     pub(in crate::cli) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
-        let (store, _) = store.read()?;
+        let (store, config) = store.read()?;
         let opened = stores::open_existing(&store).await?;
         let outbox = opened
             .outbox
             .ok_or_else(|| Failure::usage(format!("the store {} has no outbox", store.url)))?;
         let records = Records::new(opened.store, opened.inspect);
-        Ok(Self { inspect: outbox.inspect, records, json })
+        let routing = Routing::of(config.as_ref());
+        Ok(Self { inspect: outbox.inspect, records, json, routing })
     }
 
     /// Returns every destination, and the store's time.

@@ -7,7 +7,7 @@ use semel::{Key, Operation, Policy, Scope, Tenant, inbox::InboxInspect, key::Fac
 
 use super::view;
 use crate::{
-    cli::{exit::Failure, store::StoreArgs},
+    cli::{exit::Failure, outbox::target::Routing, store::StoreArgs},
     config::{Config, TenantFrom},
     records::{Found, Records, Seen},
     settings::StoreSettings,
@@ -43,6 +43,11 @@ impl Desk {
             .as_ref()
             .and_then(|config| config.operation.iter().find(|known| known.name == *operation));
         known.map_or_else(Policy::default, |known| known.policy())
+    }
+
+    /// Returns which events go where, as far as the configuration says.
+    pub(in crate::cli) fn routing(&self) -> Routing {
+        Routing::of(self.config.as_ref())
     }
 
     fn tenant(&self, said: Option<Tenant>) -> Result<Tenant, Failure> {

@@ -114,9 +114,9 @@ async fn what_operators_ask_and_say_is_answered_on_postgresql_too() {
     let listed = outbox.place.outbox(&["--json", "list", "--aggregate", "order/a"]).json();
     assert_eq!(listed["events"].as_array().unwrap().len(), 3);
     let shown = outbox.place.outbox(&["show", &id("a", 1)]).out;
-    assert!(shown.contains("hooks: passed"), "{shown}");
+    assert!(shown.contains("hooks: sent"), "{shown}");
     let told = outbox.place.semel(&["why", &id("a", 1)]).out;
-    assert!(told.contains("destination hooks: passed"), "{told}");
+    assert!(told.contains("destination hooks: sent"), "{told}");
     let say = ["--yes", "--note", "lost"];
     let replay = ["replay", "hooks", "--event", &id("a", 1)];
     outbox.place.outbox(&[&replay[..], &say[..]].concat()).ends(0, "");

@@ -31,7 +31,7 @@ async fn events_are_listed_shown_and_sent_again() {
     receiver.seen.until(5).await;
     place.until_drained().await;
     let shown = place.outbox(&["show", &id("a", 1)]).out;
-    assert!(shown.contains("order/a") && shown.contains("hooks: passed"), "{shown}");
+    assert!(shown.contains("order/a") && shown.contains("hooks: sent"), "{shown}");
     place.outbox(&["show", &id("a", 77)]).ends(1, "there is no event");
     place.outbox(&["show", "77"]).ends(2, "a UUID");
 
@@ -81,10 +81,36 @@ async fn what_came_of_a_request_is_told_from_its_key_and_from_each_event() {
         assert!(told.starts_with("intent single orders.create order-7: not recorded"), "{told}");
         assert!(told.contains(&format!("event {}", id("a", 1))), "{told}");
         assert!(told.contains(&format!("event {named}")), "{told}");
-        assert!(told.contains("destination hooks: passed"), "{told}");
+        assert!(told.contains("destination hooks: sent"), "{told}");
     }
     let told = place.semel(&["why", "--json", &id("a", 1)]).json();
-    assert_eq!(told["events"][0]["deliveries"][0]["standing"], "passed");
+    assert_eq!(told["events"][0]["deliveries"][0]["standing"], "sent");
     place.semel(&["why", "nobody-knows"]).ends(1, "nothing is known");
     place.semel(&["why", "orders.create", "order-8"]).ends(1, "there is no record");
+}
+
+/// What a destination was sent and what it is not sent by its configuration are told apart; where no
+/// configuration is at hand, it is told that nobody can say.
+#[tokio::test]
+async fn what_is_not_routed_to_a_destination_is_not_told_as_sent() {
+    let receiver = taking().await;
+    let place = Place::to(&[("hooks", &receiver), ("bills", &receiver)]);
+    let path = place.path().join("semel.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("{text}types = [\"bill\"]\n")).unwrap();
+    place.append("a", 0..1);
+    let _relay = Relay::start(&place).await;
+    receiver.seen.until(1).await;
+    place.until_drained().await;
+    let shown = place.outbox(&["show", &id("a", 0)]).out;
+    assert!(shown.contains("hooks: sent") && shown.contains("bills: not routed"), "{shown}");
+    let told = place.semel(&["why", &id("a", 0)]).out;
+    assert!(told.contains("destination bills: not routed"), "{told}");
+    let told = place.outbox(&["--json", "show", &id("a", 0)]).json();
+    let standings = told["deliveries"].as_array().unwrap();
+    let standings: Vec<_> = standings.iter().map(|of| of["standing"].as_str().unwrap()).collect();
+    assert_eq!(standings, ["not-routed", "sent"]);
+    let unsaid = place.outbox(&["--store", "sqlite:semel.db", "show", &id("a", 0)]).out;
+    assert!(unsaid.contains("bills: passed") && unsaid.contains("hooks: passed"), "{unsaid}");
+    assert_eq!(receiver.seen.effects().len(), 1);
 }

@@ -42,6 +42,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0016_import_safely",
         text: include_str!("../migrations/0016_import_safely.sql"),
     },
+    Migration { name: "0017_kept_by", text: include_str!("../migrations/0017_kept_by.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

@@ -81,9 +81,14 @@ pub(super) struct Child {
 impl Child {
     /// Starts a relay from the outbox of a shop to its receiver.
     pub(super) fn start(shop: &Shop) -> Self {
+        Self::start_by(shop, &shop.server.url())
+    }
+
+    /// Starts it with another way to the database.
+    pub(super) fn start_by(shop: &Shop, url: &str) -> Self {
         let told = tempfile::NamedTempFile::new().unwrap();
         let path: &Path = told.path();
-        let part = format!("{} {} {}", shop.server.url(), shop.receiver.address(), path.display());
+        let part = format!("{url} {} {}", shop.receiver.address(), path.display());
         let process = Process::start(std::env::current_exe().unwrap(), |command| {
             command
                 .args(["--exact", "relaying::child::child_that_relays_until_it_is_killed"])

@@ -66,6 +66,75 @@ async fn a_dead_destination_holds_up_nothing_but_its_own() {
     assert!(relay.close(Duration::from_secs(20)).await);
 }
 
+/// Of two destinations one is dead: the other keeps its pace, and it is told which one keeps which
+/// partition, since when; when it is there again, partitions are dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_destination_costs_the_other_no_time_and_is_told_of() {
+    let shop = Shop::open(WRITING.aggregates).await;
+    let dead = Receiver::listen().await;
+    let store = shop.store().await;
+    let named = |name, receiver: &Receiver| {
+        let publisher = child::publisher(receiver.address());
+        RelayDestination::new(Destination::new(name).unwrap(), publisher)
+    };
+    let mut policy = child::policy();
+    (policy.keep_for, policy.retain_every) =
+        (Duration::from_millis(100), Duration::from_millis(20));
+    policy.oldest_max = Duration::from_secs(1);
+    let relay = Relay::builder(store.clone())
+        .policy(policy)
+        .retain(store.clone())
+        .destination(named("alive", &shop.receiver))
+        .destination(named("dead", &dead))
+        .start()
+        .unwrap();
+    let with_both = pace(&shop).await;
+    dead.trouble(Trouble::Away);
+    let with_one = pace(&shop).await;
+    println!("from commit to arrival with both {with_both:?}, with one {with_one:?}");
+    assert!(with_one < with_both * 3 + Duration::from_millis(20), "{with_one:?}, {with_both:?}");
+    let deadline = Instant::now() + super::PATIENCE;
+    let why = loop {
+        let told = relay.retention_held_up().filter(|why| why.contains("dead"));
+        let unready = relay.unready().iter().any(|why| why.to_string().contains("for dead wait"));
+        if let (Some(why), true) = (told, unready) {
+            break why;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{:?}, {:?}",
+            relay.retention_held_up(),
+            relay.unready()
+        );
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(why.contains("the partition outbox_p") && why.contains("since 20"), "{why}");
+    let dropped = relay.dropped();
+    dead.mend().await;
+    while relay.dropped() == dropped || relay.retention_held_up().is_some() {
+        assert!(Instant::now() < deadline, "{:?}", relay.retention_held_up());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(relay.close(Duration::from_secs(20)).await);
+}
+
+/// How long an event takes from its commit to its arrival: the median of some, one after the other.
+async fn pace(shop: &Shop) -> Duration {
+    let client = super::connect(&shop.server.url()).await;
+    let publish = "SELECT semel.publish('order', '1', 'Changed', '\\x31'::bytea)";
+    let mut took = Vec::new();
+    for _ in 0..40 {
+        let before = shop.receiver.count();
+        let began = Instant::now();
+        client.batch_execute(publish).await.unwrap();
+        let arrives = shop.receiver.until(|arrived| arrived.len() > before);
+        tokio::time::timeout(super::PATIENCE, arrives).await.expect("it arrives");
+        took.push(began.elapsed());
+    }
+    took.sort_unstable();
+    took[took.len() / 2]
+}
+
 /// M40: an event that is refused for its own sake parks its aggregate, in order, and nobody else's;
 /// when an operator says so the aggregate goes on where it was.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

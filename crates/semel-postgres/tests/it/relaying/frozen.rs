@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use semel_testkit::servers::{TcpProxy, Towards};
 use tokio::time::Instant;
 
 use super::{
-    Shop,
+    PATIENCE, Shop,
     child::Child,
     run_for,
     writers::{self, Writing},
@@ -50,5 +51,51 @@ async fn a_leader_that_froze_settles_nothing() {
     shop.note_arrivals();
     let judgement = shop.deliveries.judge();
     println!("{freezes} freezes, {late} settlements refused: {judgement}");
+    assert_eq!(judgement.flaws, []);
+}
+
+/// The last row of the cursor, but for what a lease changes.
+const CURSOR: &str =
+    "SELECT concat_ws(' ', seq, epoch, pass, is_open, settled) FROM semel.outbox_cursor
+    WHERE destination = 'receiver' ORDER BY seq DESC LIMIT 1";
+
+/// M16, M20: a settlement that was on its way when its leader froze, and reaches the database when
+/// another leads, is refused by its epoch: it moves nothing, and nothing is lost or out of order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_settlement_of_a_leader_that_froze_is_refused_by_its_epoch() {
+    let shop = Shop::open(WRITING.aggregates).await;
+    let way = TcpProxy::start(shop.server.address()).await;
+    let frozen = Child::start_by(&shop, &way.through(&shop.server.url()));
+    frozen.until("leading", |said| said.leading).await;
+    let other = Child::start(&shop);
+    let writing = writers::write(&shop, WRITING).await;
+    shop.until_more_arrive(50).await;
+    let before = shop.number(EPOCH).await;
+    let mut on_its_way = way.hold_from("outbox_settle");
+    tokio::time::timeout(PATIENCE, on_its_way.sprung()).await.expect("it settles");
+    frozen.process.freeze();
+    other.until("taken over", |said| said.leading).await;
+    shop.until_more_arrive(50).await;
+    // Nobody else moves the cursor while what was on its way arrives.
+    other.process.freeze();
+    let cursor = shop.server.run_sql(CURSOR).await;
+    let now = shop.server.run_sql("SELECT clock_timestamp()").await;
+    way.let_go(Towards::Server);
+    let left = format!(
+        "SELECT 1 - least(1, count(*)) FROM pg_stat_activity WHERE state = 'idle'
+            AND query LIKE '%outbox_settle%' AND state_change > '{}'",
+        now.trim()
+    );
+    shop.until_none(&left).await;
+    assert_eq!(shop.server.run_sql(CURSOR).await, cursor, "it was settled");
+    assert!(shop.number(EPOCH).await > before);
+    frozen.process.signal("CONT");
+    frozen.until("overtaken", |said| said.lost > 0).await;
+    other.process.signal("CONT");
+    writers::end(&shop, writing).await;
+    shop.until_all_arrived().await;
+    shop.note_arrivals();
+    let judgement = shop.deliveries.judge();
+    println!("{judgement}");
     assert_eq!(judgement.flaws, []);
 }

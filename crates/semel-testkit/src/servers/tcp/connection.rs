@@ -71,6 +71,7 @@ impl Trouble {
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(trap.sprung);
         match trap.loss {
             Loss::Request => trap.at,
+            Loss::Hold => piece,
             Loss::Reply => {
                 self.swallow.store(true, Ordering::Release);
                 piece
@@ -176,8 +177,14 @@ async fn send_requests(
         way.to_server.pass(due).await;
         let mut end = piece.len();
         if let (None, Some(trap)) = (met, way.traps.meet(&mut seen, &piece)) {
-            met = Some(trap.loss);
-            end = trouble.begin(trap, end);
+            if trap.loss == Loss::Hold {
+                way.to_server.set_open(false);
+                trap.sprung.send_replace(true);
+                way.to_server.pass(due).await;
+            } else {
+                met = Some(trap.loss);
+                end = trouble.begin(trap, end);
+            }
         }
         to.write_all(&piece[..end]).await?;
         if met == Some(Loss::Request) {

@@ -150,6 +150,12 @@ impl TcpProxy {
         self.way.traps.arm(request.into(), Loss::Reply)
     }
 
+    /// Holds back what goes to the server, as [`hold`](Self::hold) does, from a request on: it is on its
+    /// way until it is let go. Nothing is lost and no connection is cut.
+    pub fn hold_from(&self, request: impl Into<Moment>) -> Trap {
+        self.way.traps.arm(request.into(), Loss::Hold)
+    }
+
     /// Takes away all traps that have not sprung.
     pub fn disarm(&self) {
         self.way.traps.disarm();

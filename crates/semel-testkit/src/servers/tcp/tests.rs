@@ -159,6 +159,24 @@ async fn what_is_held_back_arrives_later_and_whole() {
 }
 
 #[tokio::test]
+async fn a_request_that_is_held_is_on_its_way_until_it_is_let_go() {
+    let echo = Echo::start().await;
+    let mut client = echo.client().await;
+    let mut held = echo.proxy.hold_from("COMMIT");
+    assert_eq!(ask(&mut client, "BEGIN\n").await.as_deref(), Some("BEGIN"));
+    assert!(!held.has_sprung());
+    let mut reply = std::pin::pin!(ask(&mut client, "COMMIT\n"));
+    tokio::select! {
+        reply = &mut reply => panic!("{reply:?} came of what is held"),
+        () = held.sprung() => {}
+    }
+    assert_eq!(echo.heard().await, ["BEGIN"]);
+    echo.proxy.let_go(Towards::Server);
+    assert_eq!(reply.await.as_deref(), Some("COMMIT"));
+    assert_eq!(ask(&mut client, "more\n").await.as_deref(), Some("more"));
+}
+
+#[tokio::test]
 async fn a_lost_request_never_reaches_the_server() {
     let echo = Echo::start().await;
     let mut trap = echo.proxy.cut_before("COMMIT");

@@ -54,6 +54,8 @@ impl Trap {
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Loss {
+    /// Nothing: everything to the server is held back, from the matching piece on.
+    Hold,
     /// The request is lost, from the matching bytes on.
     Request,
     /// The request arrives and its reply is lost.

@@ -3,6 +3,9 @@
 //! from with SKIP LOCKED.
 //!
 //! `cargo bench -p semel-postgres --bench outbox -- [--seconds N] [--turns N] [--major 15|17|18]`
+//!
+//! With `--held N` it measures only the last of these, for so many seconds; with `--latency` only how
+//! long an event takes from commit to confirm.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +14,13 @@
     reason = "a bench measures time and may fail by panicking"
 )]
 
-use std::time::{Duration, Instant};
+mod latency;
+mod standing;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use semel::outbox::{Destination, Lead, Leader, Led, OutboxStore, Settle, Settled, Start};
 use semel_postgres::PostgresStore;
@@ -34,33 +43,62 @@ const CLAIMED: &str = "
         SELECT id FROM queue WHERE NOT done ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED
     ) RETURNING id, payload";
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
-    let mut options = (2, 5, Major::V18);
-    let mut words = std::env::args().skip(1);
-    while let Some(word) = words.next() {
-        let mut number = || words.next().unwrap().parse::<u32>().unwrap();
-        match word.as_str() {
-            "--seconds" => options.0 = number(),
-            "--turns" => options.1 = number(),
-            "--major" => {
-                let number = number();
-                options.2 = Major::ALL.into_iter().find(|major| major.number() == number).unwrap();
-            }
-            _ => {}
-        }
-    }
-    let (seconds, turns, major) = options;
-    let server = Postgres::start(major).await;
-    let store = PostgresStore::builder(server.url()).prepared(true).open().await.unwrap();
-    server.run_sql(QUEUE).await;
-    let span = Duration::from_secs(seconds.into());
-    append(&server, span, turns).await;
-    read(&server, &store, span, turns).await;
+const EVENTS: &str = "semel.outbox (aggregatetype, aggregateid, type, payload)
+    SELECT 'order', (n % 200)::text, 'Placed',";
+const ROWS: &str = "queue (payload) SELECT";
+
+struct Options {
+    seconds: u32,
+    turns: u32,
+    major: Major,
+    held: Option<u32>,
+    latency: bool,
 }
 
-async fn connect(server: &Postgres) -> Client {
-    let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
+impl Options {
+    fn read() -> Self {
+        let mut options =
+            Self { seconds: 2, turns: 5, major: Major::V18, held: None, latency: false };
+        let mut words = std::env::args().skip(1);
+        while let Some(word) = words.next() {
+            let mut number = || words.next().unwrap().parse::<u32>().unwrap();
+            match word.as_str() {
+                "--seconds" => options.seconds = number(),
+                "--turns" => options.turns = number(),
+                "--held" => options.held = Some(number()),
+                "--latency" => options.latency = true,
+                "--major" => {
+                    let number = number();
+                    let named = Major::ALL.into_iter().find(|major| major.number() == number);
+                    options.major = named.unwrap();
+                }
+                _ => {}
+            }
+        }
+        options
+    }
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let options = Options::read();
+    let server = Postgres::start(options.major).await;
+    let store = PostgresStore::builder(server.url()).prepared(true).open().await.unwrap();
+    let store = Arc::new(store);
+    server.run_sql(QUEUE).await;
+    let span = Duration::from_secs(options.seconds.into());
+    if let Some(seconds) = options.held {
+        return standing::measure(&server, &store, Duration::from_secs(seconds.into())).await;
+    }
+    if !options.latency {
+        append(&server, span, options.turns).await;
+        read(&server, &store, span, options.turns).await;
+    }
+    latency::measure(&server, &store, span).await;
+}
+
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
@@ -72,7 +110,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
 
 /// The transaction alone, with one more plain row, with an event.
 async fn append(server: &Postgres, span: Duration, turns: u32) {
-    let client = connect(server).await;
+    let client = connect(&server.url()).await;
     let payload = vec![7_u8; PAYLOAD];
     let plain = "INSERT INTO plain VALUES (gen_random_uuid(), 'order', '7', 'Placed', $1)";
     let event = "INSERT INTO semel.outbox (id, aggregatetype, aggregateid, type, payload)
@@ -125,9 +163,9 @@ async fn transactions(
 
 /// Reads and settles events, and claims from a queue, without and with a snapshot that is held.
 async fn read(server: &Postgres, store: &PostgresStore, span: Duration, turns: u32) {
-    let leader = lead(store).await;
+    let leader = lead(store, "null").await;
     let (filler, worker, reader) =
-        (connect(server).await, connect(server).await, connect(server).await);
+        (connect(&server.url()).await, connect(&server.url()).await, connect(&server.url()).await);
     let claim = worker.prepare(CLAIMED).await.unwrap();
     for held in [false, true] {
         if held {
@@ -135,14 +173,9 @@ async fn read(server: &Postgres, store: &PostgresStore, span: Duration, turns: u
         }
         let (mut read, mut claimed) = (Vec::new(), Vec::new());
         for _ in 0..turns {
-            fill(
-                &filler,
-                "semel.outbox (aggregatetype, aggregateid, type, payload) SELECT 'order',
-                (n % 200)::text, 'Placed',",
-            )
-            .await;
+            fill(&filler, EVENTS, 200_000).await;
             read.push(relayed(store, &leader, span).await);
-            fill(&filler, "queue (payload) SELECT").await;
+            fill(&filler, ROWS, 200_000).await;
             claimed.push(claims(&worker, &claim, span).await);
         }
         let (read, claimed) = (median(read), median(claimed));
@@ -152,17 +185,17 @@ async fn read(server: &Postgres, store: &PostgresStore, span: Duration, turns: u
     reader.batch_execute("COMMIT").await.unwrap();
 }
 
-/// Adds 200,000 rows.
-async fn fill(client: &Client, into: &str) {
+/// Adds so many rows.
+async fn fill(client: &Client, into: &str, rows: u32) {
     let rows = format!(
-        "INSERT INTO {into} decode(repeat('07', {PAYLOAD}), 'hex') FROM generate_series(1, 200000) AS n"
+        "INSERT INTO {into} decode(repeat('07', {PAYLOAD}), 'hex') FROM generate_series(1, {rows}) AS n"
     );
     client.batch_execute(&rows).await.unwrap();
 }
 
-async fn lead(store: &PostgresStore) -> Leader {
+async fn lead(store: &PostgresStore, name: &str) -> Leader {
     let ask = Lead {
-        destination: Destination::new("null").unwrap(),
+        destination: Destination::new(name).unwrap(),
         owner: "the bench".into(),
         lease: Duration::from_secs(3_600),
         start: Start::Now,

@@ -42,7 +42,7 @@ use std::{
 
 use async_trait::async_trait;
 use axum::body::Body;
-use http::{HeaderName, HeaderValue, Request, Uri};
+use http::{HeaderName, HeaderValue, Request, Uri, response::Parts};
 use rustls::ClientConfig;
 use semel::{
     Clock, SystemClock,
@@ -59,6 +59,9 @@ use self::{
 /// For how long a connection that nobody uses is kept: shorter than the five seconds after which many
 /// servers close one.
 const IDLE_FOR: Duration = Duration::from_secs(4);
+
+/// How long the rest of an answer is waited for once its head is there.
+const REST_WAIT: Duration = Duration::from_secs(1);
 
 /// Says why a publisher cannot be built.
 #[derive(Clone, Debug, Eq, Error, PartialEq)]
@@ -221,18 +224,28 @@ impl HttpPublisher {
             Ok(request) => request,
             Err(why) => return Sent::Refused { fault: Fault::Message, why },
         };
-        let begun = AtomicBool::new(false);
-        match timeout(self.publish_wait, self.exchange(request, &begun)).await {
-            Ok(sent) => sent,
-            Err(_) if begun.load(Ordering::Relaxed) => {
-                Sent::Unknown { why: "there was no answer in time".into() }
+        let (begun, wait) = (AtomicBool::new(false), self.publish_wait);
+        let mut head = None;
+        let sent = timeout(wait, self.exchange(request, &begun, &mut head)).await;
+        match (sent, head) {
+            (Ok(sent), _) => sent,
+            // What it answered stands in the head.
+            (Err(_), Some(head)) => answer::outcome(&head, None, &*self.clock),
+            (Err(_), None) if begun.load(Ordering::Relaxed) => {
+                Sent::Unknown { why: format!("there was no answer in {wait:?}").into() }
             }
-            Err(_) => away("the request could not be begun in time"),
+            (Err(_), None) => away(format!("the request could not be begun in {wait:?}")),
         }
     }
 
-    /// Sends one request. `begun` tells whether the destination may have seen something of it.
-    async fn exchange(&self, request: Request<Body>, begun: &AtomicBool) -> Sent {
+    /// Sends one request. `begun` tells whether the destination may have seen something of it, `head`
+    /// what it answered while the rest of the answer is still awaited.
+    async fn exchange(
+        &self,
+        request: Request<Body>,
+        begun: &AtomicBool,
+        head: &mut Option<Parts>,
+    ) -> Sent {
         let Ok(_slot) = self.slots.acquire().await else {
             return away("the publisher is closed");
         };
@@ -241,7 +254,7 @@ impl HttpPublisher {
         while let Some(mut connection) = self.take() {
             begun.store(true, Ordering::Relaxed);
             match connection.send(request).await {
-                Ok(answer) => return self.judged(connection, answer).await,
+                Ok(answer) => return self.judged(connection, answer, head).await,
                 Err(SendError::Returned(back)) => request = *back,
                 Err(SendError::Broken(why)) => return Sent::Unknown { why },
             }
@@ -251,11 +264,13 @@ impl HttpPublisher {
         let mut connection = match connected {
             Ok(Ok(connection)) => connection,
             Ok(Err(NotSent(why))) => return away(why),
-            Err(_) => return away("the connection was not made in time"),
+            Err(_) => {
+                return away(format!("no connection was made in {:?}", self.connect_wait));
+            }
         };
         begun.store(true, Ordering::Relaxed);
         match connection.send(request).await {
-            Ok(answer) => self.judged(connection, answer).await,
+            Ok(answer) => self.judged(connection, answer, head).await,
             Err(SendError::Returned(_)) => {
                 away("the connection was closed before anything was sent")
             }
@@ -263,10 +278,18 @@ impl HttpPublisher {
         }
     }
 
-    async fn judged(&self, mut connection: Connection, answer: connection::Answer) -> Sent {
-        let (head, body) = answer.into_parts();
-        let rest = connection.rest(body).await;
-        let sent = answer::outcome(&head, rest.as_deref(), &*self.clock);
+    async fn judged(
+        &self,
+        mut connection: Connection,
+        answer: connection::Answer,
+        head: &mut Option<Parts>,
+    ) -> Sent {
+        let (parts, body) = answer.into_parts();
+        let parts = head.insert(parts);
+        // The head decides. The rest may tell why, and lets the connection be used again: neither is
+        // worth a wait that keeps what comes behind the event.
+        let rest = timeout(REST_WAIT, connection.rest(body)).await.unwrap_or_default();
+        let sent = answer::outcome(parts, rest.as_deref(), &*self.clock);
         if rest.is_some() && connection.is_ready() {
             self.put(connection);
         }

@@ -151,9 +151,42 @@ async fn a_reset_after_bytes_were_sent_and_no_answer_in_time_are_unknown() {
         let wait = Duration::from_millis(300);
         let publisher = to(&receiver.url()).publish_wait(wait).build().unwrap();
         let sent = send(&publisher, event(1)).await;
-        assert!(matches!(sent, Sent::Unknown { .. }), "{deed}: {sent:?}");
+        let Sent::Unknown { why } = sent else { panic!("{deed}: {sent:?}") };
+        assert_eq!(deed != "reset", &*why == "there was no answer in 300ms", "{deed}: {why}");
         // The relay owns the retry: nothing was sent twice.
         assert_eq!(receiver.seen.requests().len(), 1, "{deed}");
+    }
+}
+
+/// The status is the answer: a body that does not end keeps nobody from believing it.
+#[tokio::test]
+async fn a_head_whose_body_never_ends_is_an_answer() {
+    let begins = |status: u16| format!("HTTP/1.1 {status} Said\r\ncontent-length: 20\r\n\r\nhalf");
+    // Shorter and longer than the rest of an answer is waited for.
+    let (short, long) = (Duration::from_millis(300), Duration::from_secs(60));
+    let refused = Some("it answered 422");
+    for (wait, status, says) in [
+        (short, 200, None),
+        (short, 202, None),
+        (short, 422, refused),
+        (long, 200, None),
+        (long, 422, refused),
+    ] {
+        let head = begins(status).into_bytes();
+        let receiver = Upstream::new(move |_| {
+            let head = head.clone();
+            async move { Deed::Write(head) }
+        })
+        .await;
+        let publisher = to(&receiver.url()).publish_wait(wait).build().unwrap();
+        match (send(&publisher, event(1)).await, says) {
+            (Sent::Confirmed, None) => {}
+            (Sent::Refused { fault: Fault::Message, why }, Some(says)) => assert_eq!(&*why, says),
+            (sent, _) => panic!("{status}: {sent:?}"),
+        }
+        // The connection is not used again: what is left of the body would come first.
+        send(&publisher, event(2)).await;
+        assert_eq!(receiver.seen.connections(), 2, "{status}");
     }
 }
 

@@ -93,17 +93,21 @@ fn stand_in(row: &impl Cells, id: EventId, pos: Pos) -> Result<Event, Fault> {
     let text = |at| row.text(at).map(Option::unwrap_or_default);
     let lane = match Lane::new(text(3)?, text(4)?) {
         Ok(lane) => lane,
-        Err(_) => lane_of("unreadable", &pos.0.to_string()),
+        // Its type alone says which destinations are to have it.
+        Err(_) => {
+            let id = format!("{} {}", Placed::UNREADABLE, pos.0);
+            Lane::new(text(3)?, &*id).unwrap_or_else(|_| lane_of(Placed::UNREADABLE, &id))
+        }
     };
     let named = Event::new(id, lane.clone(), text(5)?, None);
-    let made = named.or_else(|_| Event::new(id, lane, "unreadable", None));
+    let made = named.or_else(|_| Event::new(id, lane, Placed::UNREADABLE, None));
     made.map_err(|error| damaged("an event cannot be told").with_source(error).into())
 }
 
 /// The lane of an aggregate, or the one of those that cannot be named.
 pub(super) fn lane_of(kind: &str, id: &str) -> Lane {
     Lane::new(kind, id)
-        .or_else(|_| Lane::new("unreadable", "unreadable"))
+        .or_else(|_| Lane::new(Placed::UNREADABLE, Placed::UNREADABLE))
         .expect("these names are within the bounds")
 }
 

@@ -18,7 +18,7 @@ use crate::{
 pub(super) const COLUMNS: usize = 15;
 
 /// What stands for a text that is missing.
-const UNREADABLE: &str = "unreadable";
+const UNREADABLE: &str = Placed::UNREADABLE;
 
 /// Binds the columns of an event, from the first parameter on.
 pub(super) fn bind(
@@ -191,7 +191,10 @@ fn stand_in(row: &Row<'_>, pos: Pos) -> Result<Event, Fault> {
     let id = text(2).parse().unwrap_or_else(|_| id_at(pos));
     let large = |payload: &Bytes| payload.len() <= Event::PAYLOAD_MAX;
     let payload = payload(row).ok().flatten().filter(large);
-    let event = Lane::new(text(3), text(4)).and_then(|lane| Event::new(id, lane, text(5), payload));
+    // By its type it goes to destinations: one that no event can have is none that any of them names.
+    let kind = row.get_ref(3).ok().and_then(|kind| kind.as_str().ok());
+    let kind = kind.filter(|kind| Lane::new(*kind, UNREADABLE).is_ok()).unwrap_or(UNREADABLE);
+    let event = Lane::new(kind, text(4)).and_then(|lane| Event::new(id, lane, text(5), payload));
     event.map_err(|error| damaged("an event cannot be told of").with_source(error).into())
 }
 

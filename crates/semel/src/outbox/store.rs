@@ -145,6 +145,18 @@ pub struct Placed {
     pub unreadable: Option<Box<str>>,
 }
 
+impl Placed {
+    /// The type of aggregate in a stand-in whose row has none that an event can have. Nobody can say
+    /// which destinations it is for: it goes to all.
+    pub const UNREADABLE: &'static str = "unreadable";
+
+    /// Says whether the type of its aggregate, by which destinations are chosen, cannot be told.
+    #[must_use]
+    pub fn is_of_no_kind(&self) -> bool {
+        self.unreadable.is_some() && self.event.lane.kind() == Self::UNREADABLE
+    }
+}
+
 /// A row to be parked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Park {

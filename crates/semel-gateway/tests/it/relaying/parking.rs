@@ -10,7 +10,7 @@ use crate::{
     upstream::{Deed, Upstream},
 };
 
-use super::place::{Place, Relay, first_seen, id, until};
+use super::place::{Place, Relay, first_seen, id, taking, until};
 
 /// A receiver that refuses event 3 of aggregate `a` until it is mended.
 struct Picky {
@@ -122,4 +122,61 @@ async fn a_dropped_event_takes_what_is_parked_behind_it_along() {
     place.append("a", 6..8);
     until("the aggregate goes on", async || picky.taken().len() == 5).await;
     assert_eq!(picky.taken(), [0, 1, 2, 6, 7]);
+}
+
+/// M41: an event whose handler always fails is never refused, and an operator lets its aggregate go on
+/// all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_that_is_answered_500_for_ever_is_left_out_by_a_word() {
+    let receiver = Upstream::new(|message| {
+        let poison = message.header("idempotency-key") == Some(&*id("a", 1));
+        let answer = if poison { answer(500, &[], "") } else { answer(204, &[], "") };
+        async move { Deed::Write(answer) }
+    })
+    .await;
+    let place = Place::to(&[("hooks", &receiver)]);
+    let _relay = Relay::start(&place).await;
+    place.append("a", 0..4);
+    until("it was set aside", async || {
+        let told = place.outbox(&["--json", "parked", "hooks"]).json();
+        told["parked"].as_array().unwrap().len() == 3
+    })
+    .await;
+    let behind = place.outbox(&["skip", "hooks", &id("a", 2), "--yes", "--note", "x"]);
+    behind.ends(1, &format!("the first one, {}", id("a", 1)));
+    place.outbox(&[&["skip", "hooks", &id("a", 1)][..], &SIGNED[..]].concat()).ends(0, "");
+    until("the next ones came", async || receiver.seen.effects().len() == 4).await;
+    place.append("a", 4..6);
+    until("it goes on", async || first_seen(&receiver, "a") == [0, 1, 2, 3, 4, 5]).await;
+    until("nothing is parked", async || place.outbox(&["parked"]).out.contains("nothing")).await;
+}
+
+/// M47: a row that is no event is put before an operator at a destination that is to have its type, and
+/// at every destination if nobody can tell its type.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_is_no_event_is_parked_where_its_type_goes() {
+    let receiver = taking().await;
+    let place = Place::to(&[("all", &receiver), ("orders", &receiver)]);
+    let config = place.path().join("semel.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    // The destination that was named last gets the events of one type.
+    std::fs::write(&config, format!("{text}types = [\"order\"]\n")).unwrap();
+    let _relay = Relay::start(&place).await;
+    let db = place.transaction("a", 0..1);
+    db.pragma_update(None, "ignore_check_constraints", true).unwrap();
+    for (kind, number) in [("order", 1), ("", 2), ("invoice", 3)] {
+        let row = "INSERT INTO semel_outbox (id, aggregatetype, aggregateid, type, payload) \
+                   VALUES (?1, ?2, '', 'Counted', ?3)";
+        db.execute(row, (id("bad", number), kind, "x")).unwrap();
+    }
+    db.execute_batch("COMMIT").unwrap();
+    let parked = |of: &str| {
+        let told = place.outbox(&["--json", "parked", of, "--state", "failed"]).json();
+        let rows = told["parked"].as_array().unwrap();
+        let id = |row: &serde_json::Value| row["event"]["id"].as_str().unwrap().to_owned();
+        rows.iter().map(id).collect::<std::collections::BTreeSet<_>>()
+    };
+    until("all of them are parked", async || parked("all").len() == 3).await;
+    until("those of its type are", async || parked("orders").len() == 2).await;
+    assert_eq!(parked("orders"), [id("bad", 1), id("bad", 2)].into());
 }

@@ -1,5 +1,7 @@
 //! What is committed is read, late or not; what is not, holds nobody up.
 
+use std::collections::HashSet;
+
 use semel::outbox::{Led, OutboxStore, Start};
 use semel_testkit::servers::Major;
 
@@ -144,11 +146,19 @@ async fn a_row_past_the_bounds_stops_nobody() {
         ('order', '1', E'a\\nb', 'bad', NULL),
         ('order', '1', 'Placed', 'bad', '[\"a\"]'),
         ('order', '1', 'Placed', decode(repeat('00', 1048577), 'hex'), NULL),
+        ('order', repeat('x', 10000), 'Placed', 'bad', NULL),
+        ('', '1', 'Placed', 'bad', NULL),
         ('order', '1', 'Placed', 'good', '[[\"a\", \"b\"]]')";
     run(&client, &fixture, insert).await;
     let placed = drain(&store, &leader, 10).await;
     let readable: Vec<_> = placed.iter().map(|placed| placed.unreadable.is_none()).collect();
-    assert_eq!(readable, [true, false, false, false, false, true]);
+    assert_eq!(readable, [true, false, false, false, false, false, false, true]);
+    // By the type of its aggregate a destination is chosen: it is kept where it can be told.
+    let kinds: Vec<_> = placed.iter().map(|placed| placed.event.lane.kind()).collect();
+    assert_eq!(kinds[..6], ["order"; 6]);
+    assert!(placed[6].is_of_no_kind() && !placed[1].is_of_no_kind());
+    let lanes: HashSet<_> = placed[5..7].iter().map(|placed| &placed.event.lane).collect();
+    assert!(!lanes.contains(&placed[0].event.lane) && lanes.len() == 2, "{lanes:?}");
     let header = |at: usize| (&*placed[at].event.headers[0].0, &*placed[at].event.headers[0].1);
-    assert_eq!((header(0), header(5)), (("a", "1"), ("a", "b")));
+    assert_eq!((header(0), header(7)), (("a", "1"), ("a", "b")));
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use semel::outbox::{
-    OutboxInspect, OutboxStore, ParkedState, Settled,
+    OutboxInspect, OutboxStore, ParkedState, Placed, Settled,
     store::{ParkedFilter, Unpark},
 };
 use semel::store::Actor;
@@ -23,6 +23,9 @@ async fn check(damage: &str, words: &str) {
     assert_eq!((bad.len(), bad[0].pos.0), (1, 50), "{damage}");
     let why = bad[0].unreadable.clone().unwrap();
     assert!(why.contains(words), "{damage}: {why}");
+    // By the type of its aggregate a destination is chosen: it is kept where it can be told.
+    let kind = if damage.starts_with("aggregatetype") { Placed::UNREADABLE } else { "order" };
+    assert_eq!(bad[0].event.lane.kind(), kind, "{damage}");
     let good: HashSet<_> = good.iter().map(|placed| placed.event.id).collect();
     assert_eq!(good.len(), 99);
     assert!(good.iter().all(|id| appended.contains(id)));
@@ -51,6 +54,8 @@ async fn one_row_that_cannot_be_read_leaves_the_others_alone() {
     for (damage, words) in [
         ("id = 'x'", "UUID"),
         ("aggregatetype = ''", "aggregatetype of an event is empty"),
+        ("aggregatetype = char(10) || 'order'", "control character"),
+        ("aggregateid = ''", "aggregateid of an event is empty"),
         ("aggregateid = CAST(x'61ff' AS TEXT)", "UTF-8"),
         ("type = char(7)", "control character"),
         ("headers = '{'", "headers"),

@@ -96,7 +96,7 @@ impl Driver {
         for placed in window.events {
             let nth = term.ledger.enter(placed.pos, placed.at, placed.event.size());
             let lane = &placed.event.lane;
-            if !self.plan.routes.takes(lane) {
+            if !self.plan.routes.takes(lane) && !placed.is_of_no_kind() {
                 not_routed += 1;
                 term.ledger.done(nth);
             } else if term.parked.contains(lane) && !goes_behind(term, lane) {

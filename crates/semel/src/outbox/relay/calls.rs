@@ -100,7 +100,7 @@ impl Calls {
         let publisher = Arc::clone(&self.publisher);
         self.tasks.spawn(async move {
             let (now, count) = (clock.monotonic(), messages.len());
-            let unknown = |why: &str| vec![Sent::Unknown { why: why.into() }; count];
+            let unknown = |why: String| vec![Sent::Unknown { why: why.into() }; count];
             // Read here, and not when the task was made: a process may be frozen between.
             let outcomes = if now >= too_late {
                 None
@@ -108,10 +108,10 @@ impl Calls {
                 Some(tokio::select! {
                     biased;
                     sent = caught(async { publisher.publish(messages).await }) => {
-                        sent.unwrap_or_else(|| unknown("the publisher panicked"))
+                        sent.unwrap_or_else(|| unknown("the publisher panicked".into()))
                     }
                     () = clock.sleep_until(now.after(wait)) => {
-                        unknown("the destination did not answer in time")
+                        unknown(format!("there was no answer in {wait:?}"))
                     }
                 })
             };

@@ -59,6 +59,16 @@ pub(super) struct Verdict {
     pub(super) failed: Vec<u64>,
     /// The lanes whose messages were refused for their own sake.
     pub(super) refused: Vec<u64>,
+    /// Why something failed: what the destination said for its own sake, if it did.
+    pub(super) why: Box<str>,
+}
+
+/// What a batch changed of a circuit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Turn {
+    Closed,
+    None,
+    Opened,
 }
 
 /// How much may be sent now.
@@ -133,13 +143,23 @@ impl Circuit {
         }
     }
 
-    /// Draws the conclusion of a batch; says whether the circuit opened just now.
+    /// Draws the conclusion of a batch; says what it changed.
     pub(super) fn heard(
         &mut self,
         verdict: &Verdict,
         now: Monotonic,
         entropy: &dyn Entropy,
-    ) -> bool {
+    ) -> Turn {
+        let was_open = !matches!(self.state, State::Closed);
+        if self.opens(verdict, now, entropy) {
+            return if was_open { Turn::None } else { Turn::Opened };
+        }
+        let is_open = !matches!(self.state, State::Closed);
+        if was_open && !is_open { Turn::Closed } else { Turn::None }
+    }
+
+    /// Says whether the circuit opened, anew or once more.
+    fn opens(&mut self, verdict: &Verdict, now: Monotonic, entropy: &dyn Entropy) -> bool {
         if verdict.confirmed {
             self.failed.clear();
             self.refused.clear();
@@ -209,7 +229,7 @@ mod tests {
     fn one_lane_that_fails_for_ever_opens_nothing() {
         let (mut circuit, now) = (circuit(), Monotonic::default());
         for _ in 0..100 {
-            assert!(!circuit.heard(&failed(&[7]), now, &SystemEntropy));
+            assert_eq!(circuit.heard(&failed(&[7]), now, &SystemEntropy), Turn::None);
         }
         assert_eq!(circuit.allowed(now), Allowed::All);
     }
@@ -217,7 +237,7 @@ mod tests {
     #[test]
     fn everything_that_fails_opens_it_and_one_confirmation_closes_it() {
         let (mut circuit, now) = (circuit(), Monotonic::default());
-        assert!(circuit.heard(&failed(&[1, 2, 3, 4, 5]), now, &SystemEntropy));
+        assert_eq!(circuit.heard(&failed(&[1, 2, 3, 4, 5]), now, &SystemEntropy), Turn::Opened);
         assert_eq!(circuit.allowed(now), Allowed::Nothing);
         let later = now.after(Duration::from_millis(100));
         assert_eq!(circuit.allowed(later), Allowed::One);
@@ -226,20 +246,22 @@ mod tests {
             (circuit.allowed(later), circuit.state()),
             (Allowed::Nothing, CircuitState::HalfOpen)
         );
-        assert!(!circuit.heard(&failed(&[9]), later, &SystemEntropy));
+        assert_eq!(circuit.heard(&failed(&[9]), later, &SystemEntropy), Turn::None);
         assert_eq!(circuit.state(), CircuitState::Open);
         let late = later.after(Duration::from_millis(200));
         assert_eq!(circuit.allowed(late), Allowed::One);
         circuit.probes();
         let confirmed = Verdict { confirmed: true, ..Verdict::default() };
-        circuit.heard(&confirmed, late, &SystemEntropy);
+        assert_eq!(circuit.heard(&confirmed, late, &SystemEntropy), Turn::Closed);
         assert_eq!(circuit.allowed(late), Allowed::All);
+        assert_eq!(circuit.heard(&confirmed, late, &SystemEntropy), Turn::None);
     }
 
     #[test]
     fn a_destination_that_says_when_is_believed_within_a_bound() {
         let (mut circuit, now) = (circuit(), Monotonic::default());
-        assert!(circuit.heard(&away(Some(Duration::from_secs(20))), now, &SystemEntropy));
+        let said = circuit.heard(&away(Some(Duration::from_secs(20))), now, &SystemEntropy);
+        assert_eq!(said, Turn::Opened);
         assert_eq!(circuit.wakes(), Some(now.after(Duration::from_secs(20))));
         let mut other = self::circuit();
         other.heard(&away(Some(Duration::from_secs(1_000_000))), now, &SystemEntropy);

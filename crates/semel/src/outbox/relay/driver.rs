@@ -14,6 +14,7 @@ use super::{
     policy::RelayPolicy,
     shutdown::Closing,
     term::Term,
+    troubles::Troubles,
 };
 use crate::{
     backoff::Backoff,
@@ -57,6 +58,9 @@ pub(super) struct Driver {
     pub(super) can: PublisherCapabilities,
     pub(super) lease: Duration,
     pub(super) circuit: Circuit,
+    /// Since when the circuit is open, if that was told.
+    pub(super) opened_at: Option<Monotonic>,
+    pub(super) troubles: Troubles,
     pub(super) retry: Backoff,
     /// How much the destination has confirmed.
     pub(super) confirmed: u64,
@@ -105,6 +109,8 @@ impl Driver {
         Self {
             lease: policy.lease_for(can.publish_wait),
             circuit: Circuit::new(retry, policy.retry_after_max),
+            opened_at: None,
+            troubles: Troubles::default(),
             retry,
             can,
             clock,

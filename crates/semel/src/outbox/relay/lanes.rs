@@ -137,11 +137,6 @@ impl Lanes {
         self.by_name.get(lane).copied()
     }
 
-    /// Returns the aggregate of a lane.
-    pub(super) fn name(&self, nth: Nth) -> Option<&Lane> {
-        self.state(nth).map(|state| &state.lane)
-    }
-
     pub(super) fn shut(&self, nth: Nth) -> Option<&Shut> {
         self.state(nth)?.shut.as_ref()
     }

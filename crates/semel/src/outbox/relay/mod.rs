@@ -49,6 +49,7 @@ mod shutdown;
 mod term;
 mod versions;
 
+mod troubles;
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,

@@ -5,7 +5,7 @@ use std::{iter, sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use super::{
-    circuit::{Allowed, CircuitState, Verdict},
+    circuit::{Allowed, CircuitState, Turn, Verdict},
     driver::{Driver, Flight},
     lanes::{Item, Nth, Origin, Stuck},
     reading::behind,
@@ -123,10 +123,10 @@ impl Driver {
             let took = now.since(flight.began);
             self.pace = took.max(self.pace - self.pace / 16);
         }
-        if self.circuit.heard(&verdict, now, &*self.entropy) {
-            count(&self.counters.circuit_opened);
-            let destination = &self.plan.destination;
-            tracing::warn!(%destination, "the destination is away; its circuit is open");
+        match self.circuit.heard(&verdict, now, &*self.entropy) {
+            Turn::None => {}
+            Turn::Closed => self.tell_closed(now),
+            Turn::Opened => self.tell_opened(&verdict.why, now),
         }
     }
 
@@ -138,6 +138,7 @@ impl Driver {
         (mut item, sent): (Item, Sent),
         verdict: &mut Verdict,
     ) {
+        let was_away = verdict.away;
         let (kind, why) = match sent {
             Sent::Confirmed => {
                 verdict.confirmed = true;
@@ -170,7 +171,11 @@ impl Driver {
         } else {
             verdict.failed.push(lane)
         }
-        landing.failure.get_or_insert_with(|| Failure { kind, why: cut(&why, Park::WHY_MAX) });
+        let why = cut(&why, Park::WHY_MAX);
+        if verdict.why.is_empty() || (verdict.away && !was_away) {
+            verdict.why.clone_from(&why);
+        }
+        landing.failure.get_or_insert_with(|| Failure { kind, why });
         landing.back.push(item);
     }
 
@@ -202,6 +207,7 @@ impl Driver {
         let (Some(Failure { kind, why }), Some(head)) = (failure, back.first_mut()) else {
             return term.lanes.confirmed(nth);
         };
+        self.tell_trouble(head, &why, now);
         if kind == FailureKind::Message {
             head.attempts = head.attempts.saturating_add(1);
             head.failing_since.get_or_insert(now);
@@ -247,10 +253,13 @@ impl Driver {
     ) {
         count(&self.counters.failed);
         term.lanes.put_back(nth, back);
-        let destination = &self.plan.destination;
-        if let Some(lane) = term.lanes.name(nth) {
-            let aggregate = lane.kind();
-            tracing::warn!(%destination, aggregate, why = %why, "an event waits for an operator");
+        if let Some(head) = term.lanes.head(nth) {
+            let (destination, event) = (&self.plan.destination, &head.placed.event);
+            let (aggregate, event) = (event.lane.kind(), event.id);
+            tracing::warn!(
+                %destination, %event, aggregate, attempts, why = %why,
+                "an event waits for an operator"
+            );
         }
         self.park_lane(term, nth, Some((attempts, why)));
     }
@@ -339,6 +348,36 @@ impl Driver {
         for nth in aside.map(|stuck| stuck.nth).collect::<Vec<_>>() {
             count(&self.counters.set_aside);
             self.park_lane(term, nth, None);
+        }
+    }
+
+    /// Tells why sends fail: each reason when it is new, and not for each event.
+    fn tell_trouble(&mut self, item: &Item, why: &str, now: Monotonic) {
+        if self.troubles.tells(why, now) {
+            let (destination, event) = (&self.plan.destination, &item.placed.event);
+            let (aggregate, event) = (event.lane.kind(), event.id);
+            tracing::warn!(
+                %destination, %event, aggregate, why,
+                "an event was not taken, and is sent again; others may fare alike"
+            );
+        }
+    }
+
+    fn tell_opened(&mut self, why: &str, now: Monotonic) {
+        count(&self.counters.circuit_opened);
+        let destination = &self.plan.destination;
+        // One that takes some events and turns others away opens and closes it all the time.
+        if self.troubles.tells(&format!("open: {why}"), now) {
+            self.opened_at = Some(now);
+            tracing::warn!(%destination, why, "the destination is away; its circuit is open");
+        }
+    }
+
+    fn tell_closed(&mut self, now: Monotonic) {
+        let destination = &self.plan.destination;
+        if let Some(at) = self.opened_at.take() {
+            let after_s = now.since(at).as_secs();
+            tracing::info!(%destination, after_s, "the destination takes events again; its circuit is closed");
         }
     }
 

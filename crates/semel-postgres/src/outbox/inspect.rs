@@ -119,6 +119,9 @@ fn state(row: &tokio_postgres::Row) -> Result<DestinationState, Fault> {
         parked: unsigned(row, 7)?,
         parked_lanes: unsigned(row, 8)?,
         oldest_parked: stored::count(row, 9)?.map(Timestamp::from_micros),
+        oldest_aside: stored::count(row, 11)?.map(Timestamp::from_micros),
+        failed_lanes: unsigned(row, 12)?,
+        oldest_failed: stored::count(row, 13)?.map(Timestamp::from_micros),
         now,
     })
 }

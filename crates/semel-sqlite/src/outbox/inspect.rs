@@ -133,6 +133,9 @@ fn destination(row: &Row<'_>, now: Timestamp) -> Result<DestinationState, Fault>
         parked: row::count(row, 8)?,
         parked_lanes: row::count(row, 9)?,
         oldest_parked: instant(10)?,
+        oldest_aside: instant(11)?,
+        failed_lanes: row::count(row, 12)?,
+        oldest_failed: instant(13)?,
         now,
     })
 }

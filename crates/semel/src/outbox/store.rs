@@ -434,6 +434,13 @@ pub struct DestinationState {
     pub parked_lanes: u64,
     /// When the oldest parked row was parked.
     pub oldest_parked: Option<Timestamp>,
+    /// When the oldest event was appended that is parked and waits only to be sent: neither it nor
+    /// what is before it in its lane waits for an operator.
+    pub oldest_aside: Option<Timestamp>,
+    /// How many lanes wait for an operator.
+    pub failed_lanes: u64,
+    /// When the oldest event was appended that waits for an operator itself.
+    pub oldest_failed: Option<Timestamp>,
     /// The store's time.
     pub now: Timestamp,
 }
@@ -441,6 +448,19 @@ pub struct DestinationState {
 impl DestinationState {
     /// Up to how many waiting events are counted.
     pub const WAITING_MAX: u32 = 10_000;
+
+    /// Returns when the oldest event was appended that the destination lacks and that waits for no
+    /// operator, whether it is parked or not.
+    #[must_use]
+    pub fn oldest_lacked(&self) -> Option<Timestamp> {
+        [self.oldest, self.oldest_aside].into_iter().flatten().min()
+    }
+
+    /// Returns how old that event is; nothing if there is none.
+    #[must_use]
+    pub fn lag(&self) -> Duration {
+        self.oldest_lacked().map_or(Duration::ZERO, |oldest| self.now.since(oldest))
+    }
 }
 
 /// Which events to list.

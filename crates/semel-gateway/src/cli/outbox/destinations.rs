@@ -19,12 +19,23 @@ use crate::{
     config::{span, written},
 };
 
-/// Lists the destinations: who leads each, the age of the oldest event that it lacks, what is parked
+/// Lists the destinations: who leads each, the age of the oldest event that it lacks (lag), what is
+/// parked, and how many aggregates wait for an operator (failed), which lag does not count
 #[derive(Args, Debug)]
 pub(super) struct Destinations {
-    /// Exits with 1 if a destination lacks an event that is older
+    #[command(flatten)]
+    bounds: Bounds,
+}
+
+/// How old something may be.
+#[derive(Args, Debug)]
+struct Bounds {
+    /// Exits with 1 if a destination lacks an event that is older and waits for no operator
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     lag_max: Option<Duration>,
+    /// Exits with 1 if an event that waits for an operator is older
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    failed_max: Option<Duration>,
 }
 
 impl Destinations {
@@ -44,6 +55,7 @@ impl Destinations {
                 "parked",
                 "aggregates",
                 "oldest parked",
+                "failed",
             ];
             let mut table = table::plain(header);
             for state in &states {
@@ -51,8 +63,7 @@ impl Destinations {
             }
             say(&table.trim_fmt())?;
         }
-        let Some(bound) = self.lag_max else { return Ok(Exit::Fine) };
-        let late: Vec<_> = states.iter().filter(|state| lag(state) > bound).map(told).collect();
+        let late: Vec<_> = states.iter().flat_map(|state| late(state, &self.bounds)).collect();
         if late.is_empty() {
             return Ok(Exit::Fine);
         }
@@ -60,12 +71,22 @@ impl Destinations {
     }
 }
 
-fn lag(state: &DestinationState) -> Duration {
-    state.oldest.map_or(Duration::ZERO, |oldest| state.now.since(oldest))
-}
-
-fn told(state: &DestinationState) -> String {
-    format!("the destination {} lags by {}", state.destination, written(lag(state)))
+/// Says what of a destination is older than it may be.
+fn late(state: &DestinationState, bounds: &Bounds) -> Vec<String> {
+    let mut late = Vec::new();
+    let destination = &state.destination;
+    if bounds.lag_max.is_some_and(|max| state.lag() > max) {
+        late.push(format!("the destination {destination} lags by {}", written(state.lag())));
+    }
+    let failed = state.oldest_failed.map(|oldest| state.now.since(oldest));
+    if let Some(age) = failed.filter(|age| bounds.failed_max.is_some_and(|max| *age > max)) {
+        let (lanes, age) = (state.failed_lanes, written(age));
+        let says = if lanes == 1 { "aggregate waits" } else { "aggregates wait" };
+        late.push(format!(
+            "{lanes} {says} for an operator at the destination {destination}, with an event of {age} ago"
+        ));
+    }
+    late
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -103,15 +103,17 @@ pub(super) fn destination(state: &DestinationState) -> Value {
         "epoch": state.epoch.0,
         "generation": state.generation,
         "waiting": state.waiting,
-        "oldest": state.oldest.map(instant),
-        "lag_seconds": state.oldest.map(|oldest| state.now.since(oldest).as_secs()),
+        "oldest": state.oldest_lacked().map(instant),
+        "lag_seconds": state.oldest_lacked().map(|_| state.lag().as_secs()),
         "parked": state.parked,
         "parked_lanes": state.parked_lanes,
         "oldest_parked": state.oldest_parked.map(instant),
+        "failed_lanes": state.failed_lanes,
+        "oldest_failed": state.oldest_failed.map(instant),
     })
 }
 
-pub(super) fn destination_row(state: &DestinationState) -> [String; 7] {
+pub(super) fn destination_row(state: &DestinationState) -> [String; 8] {
     let age = |at: Option<Timestamp>| at.map(|at| short(state.now, at)).unwrap_or_default();
     let leader = match &state.leader {
         Some((owner, ends)) if *ends >= state.now => printable(owner),
@@ -123,11 +125,12 @@ pub(super) fn destination_row(state: &DestinationState) -> [String; 7] {
     [
         state.destination.to_string(),
         leader,
-        age(state.oldest),
+        age(state.oldest_lacked()),
         format!("{}{more}", state.waiting),
         state.parked.to_string(),
         state.parked_lanes.to_string(),
         age(state.oldest_parked),
+        state.failed_lanes.to_string(),
     ]
 }
 

@@ -1,6 +1,11 @@
 //! A folder with a configuration and a store, and relays that run on it.
 
-use std::{future::Future, net::SocketAddr, path::Path, process::Stdio};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
 
 use semel_testkit::servers::free_port;
 use tempfile::TempDir;
@@ -135,11 +140,22 @@ impl Relay {
     }
 
     pub(super) async fn start_with(place: &Place, more: &[&str]) -> Self {
+        Self::spawn(place, more, Stdio::inherit()).await
+    }
+
+    /// Starts one whose log is kept in a file, and tells which.
+    pub(super) async fn logged(place: &Place) -> (Self, PathBuf) {
+        let path = place.path().join("relay.log");
+        let file = std::fs::File::create(&path).unwrap();
+        (Self::spawn(place, &[], file.into()).await, path)
+    }
+
+    async fn spawn(place: &Place, more: &[&str], log: Stdio) -> Self {
         let arguments: Vec<_> = ["relay"].iter().chain(more).copied().collect();
         let mut child = Command::from(semel(place.path(), &arguments))
             .kill_on_drop(true)
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -1,5 +1,7 @@
 //! Reads for operators: destinations, events, parked rows and the audit.
 
+use std::time::Duration;
+
 use semel::{
     IntentId,
     outbox::{
@@ -13,6 +15,8 @@ use super::{
     FreshOutbox,
     verbs::*,
 };
+
+const ZERO: Duration = Duration::ZERO;
 
 /// A destination tells who leads it, under which epoch, until when.
 pub async fn a_destination_tells_its_leader(on: FreshOutbox) {
@@ -71,6 +75,40 @@ pub async fn what_is_parked_is_counted(on: FreshOutbox) {
     on.park_lane(&leader, "b", 3).await;
     assert_eq!(parks(&on, "kafka").await, (5, 2, Some(first[0].parked_at)));
     assert_eq!(parks(&on, "webhooks").await, (0, 0, None));
+}
+
+/// M31: what is parked tells what of it only waits to be sent, which a destination lacks as if it were
+/// not parked, and what waits for an operator.
+pub async fn what_is_parked_is_lacked_unless_an_operator_is_awaited(on: FreshOutbox) {
+    let leader = on.lead("first").await;
+    let lacks = async |on: &FreshOutbox| {
+        let state = on.state().await;
+        assert_eq!(state.lag(), state.oldest_lacked().map_or(ZERO, |at| state.now.since(at)));
+        (state.oldest_lacked(), state.failed_lanes, state.oldest_failed)
+    };
+    let held = on.park_lane(&leader, "a", 2).await;
+    let failed = Some(held[0].placed.at);
+    assert_eq!(lacks(&on).await, (None, 1, failed));
+    on.after(LEASE / 10).await;
+    on.commit(&[event("b", "1"), event("c", "1"), event("b", "2")]).await;
+    let rest = on.some(&leader).await;
+    let (b, oldest) = (&rest.placed, Some(rest.placed[0].at));
+    assert_eq!(lacks(&on).await, (oldest, 1, failed));
+    // Set aside, it is as old as it was.
+    let park = vec![behind(&b[0]), self::failed(&b[1]), behind(&b[2])];
+    let upto = Some((rest.pass, rest.upto));
+    on.stored(Settle { upto, park, ends: true, ..settlement(&leader) }).await;
+    assert_eq!(lacks(&on).await, (oldest, 2, failed));
+    on.after(LEASE / 10).await;
+    on.commit(&[event("d", "1")]).await;
+    assert_eq!(lacks(&on).await, (oldest, 2, failed));
+    // What an operator lets go is lacked again; what is to be left out is not.
+    on.mark(&[held[0].seq], ParkedState::Skip).await;
+    assert_eq!(lacks(&on).await, (Some(held[1].placed.at), 1, Some(b[1].at)));
+    on.mark(&[held[0].seq], ParkedState::Retry).await;
+    assert_eq!(lacks(&on).await, (failed, 1, Some(b[1].at)));
+    on.mark(&[held[0].seq], ParkedState::Drop).await;
+    assert_eq!(lacks(&on).await, (oldest, 1, Some(b[1].at)));
 }
 
 /// Events are listed in the order of their places, whoever had them.

@@ -43,6 +43,7 @@ macro_rules! outbox_conformance {
                 a_destination_tells_its_leader,
                 what_waits_is_counted,
                 what_is_parked_is_counted,
+                what_is_parked_is_lacked_unless_an_operator_is_awaited,
                 events_are_listed_in_order,
                 filters_choose_events,
                 pages_of_events_follow_each_other,

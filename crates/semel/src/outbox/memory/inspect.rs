@@ -131,6 +131,9 @@ impl Inner {
             parked: count(parked().count()),
             parked_lanes: count(self.parked.lane_count(of)),
             oldest_parked: parked().map(|row| row.parked_at).min(),
+            oldest_aside: self.parked.aside(of).map(|row| row.placed.at).min(),
+            failed_lanes: count(self.parked.failed(of).count()),
+            oldest_failed: self.parked.failed(of).map(|row| row.placed.at).min(),
             now,
         }
     }

@@ -108,6 +108,24 @@ impl ParkedRows {
         due
     }
 
+    /// Lists the rows that wait only to be sent, and for no operator.
+    pub(super) fn aside(&self, destination: &Destination) -> impl Iterator<Item = &Parked> {
+        let lanes = self.lanes.get(destination).into_iter().flat_map(BTreeMap::values);
+        let goes_on = |seqs: &&BTreeSet<u64>| {
+            let head = seqs.first().and_then(|seq| self.rows.get(seq));
+            head.is_some_and(|head| !matches!(head.state, ParkedState::Drop | ParkedState::Failed))
+        };
+        let rows = lanes.filter(goes_on).flatten().filter_map(|seq| self.rows.get(seq));
+        rows.filter(|row| !matches!(row.state, ParkedState::Drop | ParkedState::Skip))
+    }
+
+    /// Lists the rows that wait for an operator, one of each lane.
+    pub(super) fn failed(&self, destination: &Destination) -> impl Iterator<Item = &Parked> {
+        let lanes = self.lanes.get(destination).into_iter().flat_map(BTreeMap::values);
+        let heads = lanes.filter_map(|seqs| self.rows.get(seqs.first()?));
+        heads.filter(|row| row.state == ParkedState::Failed)
+    }
+
     /// Marks a row that waits for an operator; says what event it is if it is such a row.
     pub(super) fn mark(
         &mut self,

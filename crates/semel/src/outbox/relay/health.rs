@@ -33,7 +33,8 @@ pub struct DestinationHealth {
     pub in_hand: u64,
     /// How many of them are neither confirmed nor to be parked.
     pub waiting: u64,
-    /// How long ago the oldest of them was appended, or parked if it waits aside to be sent.
+    /// How long ago the oldest event was appended that the destination lacks and that waits for no
+    /// operator, whether it is parked or not.
     pub oldest: Option<Duration>,
     /// How many lanes are parked.
     pub parked_lanes: u64,
@@ -171,9 +172,8 @@ impl Board {
     }
 
     pub(super) fn show(&self, term: &Term, circuit: &Circuit, now: Monotonic) {
-        // What is parked aside still waits to be sent: that it is no longer in the table cures nothing.
-        let oldest = [term.ledger.oldest(), term.parked.oldest()].into_iter().flatten().min();
-        let age = oldest.and_then(|at| term.store_time_at(now).map(|time| time.since(at)));
+        let time = term.store_time_at(now);
+        let age = term.oldest().and_then(|at| time.map(|time| time.since(at)));
         let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
         let mut shown = self.lock();
         shown.at = now;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::store::{Park, Pos};
+use super::super::store::{Park, ParkedState, Pos};
 use crate::clock::Timestamp;
 
 /// The events of the current pass that are not settled, in the order of their positions.
@@ -17,6 +17,10 @@ pub(super) struct Ledger {
     waiting: usize,
     /// Bytes of what is neither done nor settled as parked.
     bytes: usize,
+    /// How many slots are to be parked.
+    parking: usize,
+    /// When the oldest of them was appended that waits for no operator; until none is to be parked.
+    oldest_aside: Option<Timestamp>,
 }
 
 #[derive(Debug)]
@@ -87,6 +91,9 @@ impl Ledger {
             self.waiting -= 1;
             self.bytes -= std::mem::take(&mut slot.bytes);
         }
+        if matches!(slot.state, State::Park(_)) {
+            self.parking -= 1;
+        }
         slot.state = State::Done;
         self.advance();
     }
@@ -98,6 +105,13 @@ impl Ledger {
         };
         if matches!(slot.state, State::Waiting) {
             self.waiting -= 1;
+        }
+        if !matches!(slot.state, State::Park(_)) {
+            self.parking += 1;
+        }
+        if park.state != ParkedState::Failed {
+            let at = self.oldest_aside.map_or(slot.at, |oldest| oldest.min(slot.at));
+            self.oldest_aside = Some(at);
         }
         slot.state = State::Park(Box::new(park));
         self.advance();
@@ -127,18 +141,25 @@ impl Ledger {
             progress.upto = Some(slot.pos);
             match slot.state {
                 State::Ends => progress.ends = true,
-                State::Park(park) => progress.park.push(*park),
+                State::Park(park) => {
+                    self.parking -= 1;
+                    progress.park.push(*park);
+                }
                 State::Done | State::Waiting => {}
             }
+        }
+        if self.parking == 0 {
+            self.oldest_aside = None;
         }
         progress
     }
 
-    /// When the oldest event in hand was appended.
+    /// When the oldest event in hand was appended that waits, or is to be parked without waiting for
+    /// an operator.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         // Positions are drawn in about the order of time: the first that waits tells enough.
-        let waits = |slot: &&Slot| matches!(slot.state, State::Waiting);
-        self.slots.front().filter(waits).map(|slot| slot.at)
+        let waits = self.slots.get(self.ready).map(|slot| slot.at);
+        [waits, self.oldest_aside].into_iter().flatten().min()
     }
 
     fn advance(&mut self) {

@@ -28,6 +28,7 @@
 //! that had been refused when it was parked is given up, too, when it is refused once more after it was
 //! parked for `attempts_max` times `failing_for`.
 
+mod aside;
 mod builder;
 mod calls;
 mod circuit;

@@ -61,7 +61,6 @@ struct Kept {
 #[derive(Debug)]
 struct InHand {
     lane: Lane,
-    parked_at: Timestamp,
     bytes: usize,
 }
 
@@ -199,7 +198,7 @@ impl ParkedLanes {
         kept.taken = kept.hand;
         let bytes = row.placed.event.size();
         self.bytes += bytes;
-        self.in_hand.insert(row.seq, InHand { lane, parked_at: row.parked_at, bytes });
+        self.in_hand.insert(row.seq, InHand { lane, bytes });
     }
 
     /// Puts a row back: it is taken in hand again when it is due.
@@ -309,11 +308,6 @@ impl ParkedLanes {
     /// Forgets what was confirmed: the rows are sent once more.
     pub(super) fn forgive(&mut self) {
         self.confirmed.clear();
-    }
-
-    /// When the row in hand was parked that was parked first.
-    pub(super) fn oldest(&self) -> Option<Timestamp> {
-        self.in_hand.values().next().map(|row| row.parked_at)
     }
 
     /// Says, once, whether a parked event was confirmed already.

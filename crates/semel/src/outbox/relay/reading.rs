@@ -118,6 +118,7 @@ impl Driver {
             return;
         }
         term.due.asking = true;
+        term.aside.asks();
         term.due.at = now.after(DUE_EVERY);
         term.parked.asks();
         let (store, destination) = (Arc::clone(&self.calls.store), self.plan.destination.clone());
@@ -136,6 +137,9 @@ impl Driver {
         let due = self.noted(answer, now);
         term.due.answered(due.is_none(), now, &*self.entropy);
         let answered = due.is_some();
+        if let Some(due) = &due {
+            term.aside.told(due.iter().flat_map(|due| &due.rows));
+        }
         for due in due.unwrap_or_default() {
             self.take_due(term, due);
         }

@@ -50,7 +50,11 @@ impl Driver {
         }
         let settle = match term.settler.current.take() {
             Some(again) => again,
-            None => next(term),
+            None => {
+                let next = next(term);
+                term.aside.settles(&next.park);
+                next
+            }
         };
         term.settler.current = Some(settle.clone());
         term.settler.ask.asking = true;
@@ -83,6 +87,7 @@ impl Driver {
         let Some(settle) = term.settler.current.take() else {
             return;
         };
+        term.aside.stored();
         count(&self.counters.settlements);
         count_many(&self.counters.parked, settle.park.len());
         let lanes = settle.park.iter().map(|row| &row.placed.event.lane);

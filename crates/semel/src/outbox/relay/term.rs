@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{
     super::store::{Leader, Pass, Pos, Settle, Unpark},
+    aside::Aside,
     lanes::Lanes,
     ledger::Ledger,
     paced::Paced,
@@ -27,6 +28,7 @@ pub(super) struct Term {
     pub(super) ledger: Ledger,
     pub(super) lanes: Lanes,
     pub(super) parked: ParkedLanes,
+    pub(super) aside: Aside,
     pub(super) due: Paced,
     pub(super) listing: Paced,
     pub(super) settler: Settler,
@@ -80,6 +82,7 @@ impl Term {
             ledger: Ledger::default(),
             lanes: Lanes::default(),
             parked: ParkedLanes::default(),
+            aside: Aside::default(),
             due: Paced::new(now),
             listing: Paced::new(now),
             settler: Settler::new(now),
@@ -102,6 +105,13 @@ impl Term {
     /// Says whether there is room for another window.
     pub(super) fn has_room(&self, policy: &RelayPolicy) -> bool {
         self.ledger.len() <= policy.events_max / 2 && self.ledger.bytes() <= policy.bytes_max / 2
+    }
+
+    /// When the oldest event was appended that this leadership knows to wait, and for no operator.
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        // That an event is parked aside, and no longer in the table, cures nothing.
+        let aside = if self.parked.len() == 0 { None } else { self.aside.oldest() };
+        [self.ledger.oldest(), aside].into_iter().flatten().min()
     }
 
     /// What the store's time is at an instant, as far as anybody can tell.

@@ -1,8 +1,13 @@
 //! A destination that is away, and a store that is.
 
-use semel::outbox::{
-    Destination,
-    relay::{CircuitState, RelayDestination, Unready},
+use std::time::Duration;
+
+use semel::{
+    Clock,
+    outbox::{
+        Destination,
+        relay::{CircuitState, RelayDestination, Unready},
+    },
 };
 
 use super::{
@@ -90,6 +95,59 @@ async fn a_relay_that_delivers_nothing_is_not_ready_within_a_minute() {
     world.script.always(Act::Confirm);
     world.run(MINUTE).await;
     assert_eq!((relay.unready(), health(&relay).oldest), (vec![], None));
+}
+
+/// M31: what the destination lacks is as old as it is to whoever asks, be it in the table, on its way or
+/// parked aside: an outage never looks as if nothing waited, and readiness does not waver.
+#[tokio::test]
+async fn an_event_that_is_lacked_is_as_old_for_everybody_all_the_time() {
+    for act in [Act::Away(None), Act::Away(Some(SECOND * 3)), Act::Hang, Act::Lose, Act::Refuse] {
+        let world = World::new();
+        world.script.always(act);
+        let relay = world.with(|policy| {
+            policy.oldest_max = SECOND * 10;
+            policy.failing_for = HOUR;
+        });
+        world.run(SECOND).await;
+        let began = world.clock.monotonic();
+        world.commit_all(&["a", "a", "b"]);
+        for _ in 0..300 {
+            world.run(SECOND / 2).await;
+            let age = world.clock.monotonic().since(began);
+            assert_eq!(world.state().await.lag(), age, "{act:?}");
+            // The relay hears of an event when it reads.
+            let seen = health(&relay).oldest.filter(|_| age > SECOND).unwrap_or(age);
+            assert_eq!(seen, age, "{act:?}");
+            assert_eq!(relay.unready().is_empty(), age <= SECOND * 10, "{act:?} {age:?}");
+        }
+        assert_ne!(world.state().await.parked_lanes, 0, "{act:?}: nothing was parked aside");
+        world.script.always(Act::Confirm);
+        world.run(MINUTE).await;
+        assert_eq!(world.state().await.lag(), Duration::ZERO, "{act:?}");
+        assert_eq!((relay.unready(), health(&relay).oldest), (vec![], None), "{act:?}");
+    }
+}
+
+/// M31: what waits for an operator is told apart from what waits to be sent, which it does not hide.
+#[tokio::test]
+async fn what_waits_for_an_operator_is_counted_apart() {
+    let world = World::new();
+    let refuse = |message: &semel::outbox::Message, _: u32| match message.event.lane.id() {
+        "a" => Act::Refuse,
+        _ => Act::Lose,
+    };
+    world.script.rule(refuse);
+    let relay = world.relay();
+    world.commit_all(&["a", "a"]);
+    world.run(MINUTE * 5).await;
+    let state = world.state().await;
+    assert_eq!((state.lag(), state.failed_lanes, state.parked), (Duration::ZERO, 1, 2));
+    assert_eq!((relay.unready(), health(&relay).oldest), (vec![], None));
+    world.commit_all(&["b"]);
+    world.run(MINUTE).await;
+    assert_eq!(world.state().await.lag(), MINUTE);
+    assert_eq!(health(&relay).oldest, Some(MINUTE));
+    assert!(matches!(relay.unready()[..], [Unready::Lagging { .. }]), "{:?}", relay.unready());
 }
 
 /// M31: so is a store that does not answer, whether it fails or hangs.

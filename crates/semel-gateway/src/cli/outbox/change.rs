@@ -28,7 +28,7 @@ struct Heads {
     /// The parked events, by their ids
     #[arg(value_name = "EVENT", value_parser = id, required_unless_present_any = ["all", "aggregate"])]
     events: Vec<EventId>,
-    /// The failed event of this aggregate, as its type, a slash and its id
+    /// The first parked event of this aggregate, as its type, a slash and its id
     #[arg(long, value_name = "TYPE/ID", value_parser = lane, conflicts_with_all = ["all", "events"])]
     aggregate: Option<Lane>,
     /// Every failed event of the destination
@@ -41,7 +41,10 @@ impl Heads {
     async fn find(&self, desk: &Desk) -> Result<Vec<Parked>, Failure> {
         desk.destination(&self.destination).await?;
         if self.events.is_empty() {
-            let rows = self.failed(desk).await?;
+            let rows = match &self.aggregate {
+                Some(lane) => self.head(desk, lane).await?.into_iter().collect(),
+                None => self.failed(desk).await?,
+            };
             if rows.is_empty() {
                 return Err(Failure::refused("nothing that is parked there waits for a word"));
             }
@@ -62,11 +65,15 @@ impl Heads {
                 "the event {id} is not parked for {destination}; nothing was changed"
             )));
         };
-        if row.state == ParkedState::Behind {
+        if row.state == ParkedState::Behind
+            && let Some(head) = self.head(desk, &row.placed.event.lane).await?
+            && head.seq != row.seq
+        {
             return Err(Failure::refused(format!(
                 "the event {id} only waits behind others of its aggregate, and goes by itself: say \
-                 what is to become of the failed one, as `semel outbox parked {} --aggregate {}` shows \
-                 it; nothing was changed",
+                 what is to become of the first one, {}, as `semel outbox parked {} --aggregate {}` \
+                 shows it; nothing was changed",
+                head.placed.event.id,
                 self.destination,
                 view::aggregate(&row.placed.event)
             )));
@@ -74,11 +81,16 @@ impl Heads {
         Ok(row)
     }
 
+    /// Finds the first parked row of an aggregate.
+    async fn head(&self, desk: &Desk, lane: &Lane) -> Result<Option<Parked>, Failure> {
+        let filter = ParkedFilter { lane: Some(lane.clone()), limit: 1, ..self.filter() };
+        Ok(desk.inspect.parked(filter).await?.into_iter().next())
+    }
+
     async fn failed(&self, desk: &Desk) -> Result<Vec<Parked>, Failure> {
         let mut rows: Vec<Parked> = Vec::new();
         loop {
             let filter = ParkedFilter {
-                lane: self.aggregate.clone(),
                 state: Some(ParkedState::Failed),
                 after: rows.last().map(|row| row.seq),
                 ..self.filter()

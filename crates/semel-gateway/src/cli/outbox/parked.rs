@@ -1,5 +1,7 @@
 //! `semel outbox parked`: what waits beside the cursor of a destination.
 
+use std::collections::HashSet;
+
 use clap::{Args, ValueEnum};
 use semel::{
     Timestamp,
@@ -38,8 +40,9 @@ impl From<StateWord> for ParkedState {
     }
 }
 
-/// Lists parked events in their order: `failed` ones wait for a word by retry, skip or drop, those
-/// `behind` them go by themselves then
+/// Lists parked events in their order: `failed` ones wait for a word by retry, skip or drop; those that
+/// are `aside` are sent again by themselves until the destination takes them, unless a word leaves them
+/// out; what is `behind` them goes by itself then
 #[derive(Args, Debug)]
 pub(super) struct ParkedArgs {
     /// Only of this destination
@@ -64,6 +67,8 @@ pub(super) struct ParkedArgs {
 
 impl ParkedArgs {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
+        // Only of a list from its beginning the first of an aggregate is known to have none before it.
+        let from_start = self.state.is_none() && self.event.is_none() && self.after.is_none();
         let filter = ParkedFilter {
             destination: self.destination,
             lane: self.aggregate,
@@ -79,7 +84,7 @@ impl ParkedArgs {
             say(&json!({ "parked": rows, "next": next }).to_string())?;
             return Ok(Exit::Fine);
         }
-        say(&listed(&rows, desk.records.now().await?))?;
+        say(&listed(&rows, from_start, desk.records.now().await?))?;
         if let Some(next) = next {
             say(&format!("\nmore: --after {next}"))?;
         }
@@ -87,21 +92,27 @@ impl ParkedArgs {
     }
 }
 
-fn listed(rows: &[Parked], now: Timestamp) -> String {
+fn listed(rows: &[Parked], from_start: bool, now: Timestamp) -> String {
     if rows.is_empty() {
         return "nothing is parked".into();
     }
     let header =
         ["destination", "event", "aggregate", "type", "state", "attempts", "parked", "why"];
     let mut table = table::plain(header);
+    let mut seen = HashSet::new();
     for row in rows {
         let event = &row.placed.event;
+        let is_head = seen.insert((&row.destination, &event.lane)) && from_start;
+        let state = match row.state {
+            ParkedState::Behind if is_head => "aside",
+            state => state.as_str(),
+        };
         table.add_row([
             row.destination.to_string(),
             event.id.to_string(),
             view::aggregate(event),
             printable(&event.kind),
-            row.state.as_str().to_owned(),
+            state.to_owned(),
             row.attempts.to_string(),
             format!("{} ago", short(now, row.parked_at)),
             printable(&row.why),

@@ -2,7 +2,7 @@
 
 use semel::{
     StoreErrorKind,
-    outbox::{OutboxAuditKind, ParkedState},
+    outbox::{OutboxAuditKind, ParkedState, store::Unpark},
 };
 
 use super::{FreshOutbox, verbs::*};
@@ -20,6 +20,22 @@ pub async fn only_what_waits_for_a_word_is_marked(on: FreshOutbox) {
         assert_eq!((due[0].seq, due[0].state), (rows[0].seq, state));
         assert_eq!(due.len(), if state == ParkedState::Retry { 2 } else { 1 });
     }
+}
+
+/// M41: a head that is sent again and again without an end is marked too, and nothing behind it is.
+pub async fn a_head_is_marked_whatever_it_waits_for(on: FreshOutbox) {
+    let leader = on.lead("first").await;
+    let both = [event("a", "1"), event("a", "2")];
+    let rows = on.park(&leader, &both, |_, placed| behind(placed)).await;
+    let seqs: Vec<_> = rows.iter().map(|row| row.seq).collect();
+    for state in [ParkedState::Retry, ParkedState::Drop, ParkedState::Skip] {
+        assert_eq!(on.mark(&seqs, state).await, 1, "{state:?}");
+        let states: Vec<_> = on.parked().await.iter().map(|row| row.state).collect();
+        assert_eq!(states, [state, ParkedState::Behind]);
+    }
+    on.unpark(&leader, Unpark::LeftOut { seq: seqs[0] }).await;
+    assert_eq!(parked_ids(&on.parked().await), [both[1].id]);
+    assert_eq!(on.mark(&seqs, ParkedState::Skip).await, 1);
 }
 
 /// A mark sends nothing and takes nothing away: the row is as it was but for its state.

@@ -67,6 +67,7 @@ macro_rules! outbox_conformance {
                 a_take_over_writes_little_however_much_waits;
             marking:
                 only_what_waits_for_a_word_is_marked,
+                a_head_is_marked_whatever_it_waits_for,
                 a_mark_changes_the_state_alone,
                 rows_of_others_are_not_marked,
                 only_words_of_operators_are_marked,

@@ -133,10 +133,12 @@ impl ParkedRows {
         seq: u64,
         state: ParkedState,
     ) -> Option<EventId> {
-        let row = self.rows.get_mut(&seq)?;
-        if row.destination != *destination || row.state == ParkedState::Behind {
+        let row = self.rows.get(&seq).filter(|row| row.destination == *destination)?;
+        let of_lane = self.lanes.get(destination)?.get(&row.placed.event.lane)?;
+        if row.state == ParkedState::Behind && of_lane.first() != Some(&seq) {
             return None;
         }
+        let row = self.rows.get_mut(&seq)?;
         row.state = state;
         Some(row.placed.event.id)
     }

@@ -146,6 +146,11 @@ impl Lanes {
         self.state(nth)?.queue.front()
     }
 
+    /// Returns since when something of a lane is on its way, if something is.
+    pub(super) fn flying_since(&self, nth: Nth) -> Option<Monotonic> {
+        self.state(nth)?.flying.map(|(since, _)| since)
+    }
+
     /// Says whether something of a lane is on its way that was parked meanwhile.
     pub(super) fn is_aside(&self, nth: Nth) -> bool {
         self.state(nth).is_some_and(|state| state.aside)

@@ -34,6 +34,7 @@ mod calls;
 mod circuit;
 mod driver;
 mod health;
+mod heeding;
 mod hints;
 mod lanes;
 mod leading;
@@ -48,9 +49,9 @@ mod sending;
 mod settling;
 mod shutdown;
 mod term;
+mod troubles;
 mod versions;
 
-mod troubles;
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,

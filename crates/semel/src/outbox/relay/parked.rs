@@ -11,7 +11,6 @@ use super::super::{
     event::{EventId, Lane},
     store::{Parked, READ_MAX},
 };
-use crate::clock::Timestamp;
 
 /// How many events that were confirmed while they were being parked are kept in mind. A copy of what is
 /// forgotten is sent once more.
@@ -321,6 +320,7 @@ mod tests {
     use std::{iter, sync::Arc};
 
     use super::*;
+    use crate::clock::Timestamp;
     use crate::outbox::{Destination, Event, ParkedState, Placed, Pos};
 
     fn lane(id: &str) -> Lane {

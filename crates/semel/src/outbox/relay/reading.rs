@@ -141,6 +141,7 @@ impl Driver {
             term.aside.told(due.iter().flat_map(|due| &due.rows));
         }
         for due in due.unwrap_or_default() {
+            self.heed(term, &due);
             self.take_due(term, due);
         }
         term.parked.answered();

@@ -175,7 +175,7 @@ impl Driver {
         if verdict.why.is_empty() || (verdict.away && !was_away) {
             verdict.why.clone_from(&why);
         }
-        landing.failure.get_or_insert_with(|| Failure { kind, why });
+        landing.failure.get_or_insert(Failure { kind, why });
         landing.back.push(item);
     }
 
@@ -264,43 +264,25 @@ impl Driver {
         self.park_lane(term, nth, Some((attempts, why)));
     }
 
+    /// Says why the head of a lane was not confirmed so far.
+    fn troubled(&self, term: &Term, nth: Nth) -> Option<Box<str>> {
+        let failed = term.lanes.shut(nth).map(|shut| shut.why.clone());
+        failed.or_else(|| {
+            let secs = self.clock.monotonic().since(term.lanes.flying_since(nth)?).as_secs();
+            (secs > 0).then(|| format!("there was no answer for {secs} s so far").into())
+        })
+    }
+
     /// Parks what is in hand of a lane and is not parked; its head as failed, if somebody says so, and
     /// then nothing of it stays in hand.
-    pub(super) fn park_lane(
-        &mut self,
-        term: &mut Term,
-        nth: Nth,
-        mut failed: Option<(u32, Box<str>)>,
-    ) {
-        let troubled = term.lanes.shut(nth).map(|shut| shut.why.clone());
+    pub(super) fn park_lane(&mut self, term: &mut Term, nth: Nth, failed: Option<(u32, Box<str>)>) {
+        let troubled = self.troubled(term, nth);
         let mut items = self.put_aside(term, nth);
         items.extend(match failed {
             Some(_) => term.lanes.drain(nth),
             None => term.lanes.drain_unparked(nth, !items.is_empty()),
         });
-        for (at, item) in items.into_iter().enumerate() {
-            match item.origin {
-                Origin::Aside => {}
-                Origin::Cursor(entry) => {
-                    term.parked.parks(&item.placed.event.lane);
-                    let mut row = behind(item.placed);
-                    row.attempts = item.attempts;
-                    if let Some((attempts, why)) = failed.take() {
-                        (row.state, row.attempts, row.why) = (ParkedState::Failed, attempts, why);
-                    } else if at == 0 {
-                        row.why = troubled.clone().unwrap_or_default();
-                    }
-                    term.ledger.park(entry, row);
-                }
-                Origin::Parked { seq, .. } => match failed.take() {
-                    Some((attempts, why)) => {
-                        term.parked.halt(&item.placed.event.lane, seq);
-                        term.settler.unpark.push(Unpark::Failed { seq, attempts, why });
-                    }
-                    None => term.parked.put_back(seq),
-                },
-            }
-        }
+        put_by(term, items, failed, troubled.as_deref());
         trim(term, nth);
     }
 
@@ -414,6 +396,39 @@ fn unsendable(item: &Item, payload_max: usize) -> Option<Box<str>> {
     let too_large =
         || format!("its payload has {len} bytes, and this destination takes {payload_max}");
     (len > payload_max).then(|| too_large().into())
+}
+
+/// Parks what was in hand of a lane and is not parked, and puts the rest back; the first as failed, if
+/// somebody says so.
+pub(super) fn put_by(
+    term: &mut Term,
+    items: Vec<Item>,
+    mut failed: Option<(u32, Box<str>)>,
+    troubled: Option<&str>,
+) {
+    for (at, item) in items.into_iter().enumerate() {
+        match item.origin {
+            Origin::Aside => {}
+            Origin::Cursor(entry) => {
+                term.parked.parks(&item.placed.event.lane);
+                let mut row = behind(item.placed);
+                row.attempts = item.attempts;
+                if let Some((attempts, why)) = failed.take() {
+                    (row.state, row.attempts, row.why) = (ParkedState::Failed, attempts, why);
+                } else if at == 0 {
+                    row.why = troubled.unwrap_or_default().into();
+                }
+                term.ledger.park(entry, row);
+            }
+            Origin::Parked { seq, .. } => match failed.take() {
+                Some((attempts, why)) => {
+                    term.parked.halt(&item.placed.event.lane, seq);
+                    term.settler.unpark.push(Unpark::Failed { seq, attempts, why });
+                }
+                None => term.parked.put_back(seq),
+            },
+        }
+    }
 }
 
 /// A parked lane that is shut keeps only its head in hand, so that shut lanes leave room for others.

@@ -63,6 +63,64 @@ async fn a_skip_lets_the_next_event_of_the_lane_go() {
     assert_eq!((world.state().await.parked, health(&relay).stats.left_out), (0, 1));
 }
 
+/// M41: an event that is never refused and never confirmed is left out too by an operator's word, and
+/// what is behind it goes.
+#[tokio::test]
+async fn an_event_that_nobody_can_say_of_is_left_out_by_a_word() {
+    for act in [Act::Lose, Act::Hang] {
+        for word in [ParkedState::Skip, ParkedState::Drop] {
+            let world = World::new();
+            world.script.can(|can| can.batch_max = 1);
+            world.script.rule(
+                move |message, _| {
+                    if &*message.event.kind == "1" { act } else { Act::Confirm }
+                },
+            );
+            let relay = world.relay();
+            world.commit_all(&["a", "a", "b"]);
+            world.run(MINUTE).await;
+            assert_eq!(world.parked().await, ["a:1:behind", "a:2:behind"], "{act:?}");
+            let why = &world.parked_rows().await[0].why;
+            assert!(
+                ["nobody heard", "there was no answer for 1 s so far"].contains(&&**why),
+                "{why}"
+            );
+            mark(&world.outbox, &world, word).await;
+            // At the latest between two sends.
+            world.run(MINUTE).await;
+            let left = if word == ParkedState::Skip { vec!["b:3", "a:2"] } else { vec!["b:3"] };
+            assert_eq!(world.script.first_arrivals(), left, "{act:?} {word:?}");
+            assert_eq!((world.state().await.parked, health(&relay).stats.left_out), (0, 1));
+            // The lane goes on as any other.
+            world.commit("a");
+            world.run(SECOND * 2).await;
+            assert_eq!(world.script.first_arrivals().last().unwrap(), "a:4", "{act:?} {word:?}");
+            assert_eq!(world.state().await.parked, 0);
+        }
+    }
+}
+
+/// An event that waits long between two sends goes at once when an operator says so.
+#[tokio::test]
+async fn a_retry_of_an_event_that_is_sent_again_by_itself_sends_it_at_once() {
+    let world = World::new();
+    world.script.always(Act::Lose);
+    let _relay = world.with(|policy| policy.retry_max = HOUR);
+    let id = world.commit_all(&["a", "b"])[0];
+    world.run(HOUR).await;
+    let before = world.script.sends(id).len();
+    let mut quiet = 0;
+    while quiet < 60 {
+        let sends = world.script.sends(id).len();
+        world.run(SECOND).await;
+        quiet = if world.script.sends(id).len() == sends { quiet + 1 } else { 0 };
+    }
+    world.script.always(Act::Confirm);
+    mark(&world.outbox, &world, ParkedState::Retry).await;
+    world.run(SECOND * 2).await;
+    assert!(world.script.first_arrivals().contains(&"a:1".to_owned()), "{before}");
+}
+
 /// What becomes due while it is asked what is due is asked for at once, and not at the next look.
 #[tokio::test]
 async fn a_parked_lane_goes_on_although_another_was_settled_meanwhile() {

@@ -32,11 +32,16 @@ const COUNT_MAX: u32 = 1_000_000;
 pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
     let says_of_requests = ["tenant", "replay_auth", "upstream", "operation"];
     let serves = says_of_requests.iter().any(|setting| reading.says(setting));
-    // A file for a relay alone says nothing of requests.
-    if serves || !config.is_for_a_relay_alone() {
+    // A file for a relay alone says nothing of requests, also if what it says of a relay is wrong.
+    let relays = ["destination", "destinations", "relay"].iter().any(|said| reading.says(said));
+    if serves || !relays {
         tenant(config, reading);
         replay_auth(config, reading);
         upstreams(config, reading);
+    } else if config.destination.is_empty() && !reading.says("destination") {
+        let message = "no destination: add [[destination]] with a `name` and a `url`; or say of \
+                       [tenant], replay_auth and [[upstream]] what a gateway needs";
+        reading.problem(ProblemKind::Missing, "destination", message);
     }
     destinations::all(config, reading);
     store(config, reading);

@@ -89,8 +89,28 @@ fn what_is_wrong_with_a_destination_is_told_before_anything_runs() {
     );
     check(
         &format!("[relay]\nlease = \"1ms\"\n{HOOKS}"),
-        &["semel.toml:1:2: [relay] cannot be used: lease must be 1 s to 1 h"],
+        &["semel.toml:2:9: `relay.lease` must be 1 s to 1 h"],
     );
+    for (said, must) in [
+        ("attempts = 0", "`relay.attempts` must be at least 1"),
+        ("events = 0", "`relay.events` must be 1 to 1,000,000"),
+        ("memory = \"3 GiB\"", "`relay.memory` must be 1 byte to 2 GiB"),
+        ("poll = \"0s\"", "`relay.poll` must be 1 ms to 10 s"),
+        ("retry_max = \"5ms\"", "`relay.retry_max` must be at least 100 ms"),
+    ] {
+        let lines = refused(&format!("[relay]\n{said}\n{HOOKS}"));
+        assert!(lines.len() == 1 && lines[0].ends_with(must), "{lines:?}");
+    }
+    // What is wrong with a file for a relay is no word about requests.
+    for (said, told) in [
+        (HOOKS.replace("hooks\"", "\""), "destination"),
+        (HOOKS.replace("[[destination]]", "[[destinations]]"), "did you mean `destination`?"),
+        ("[relay]\nlease = \"5s\"\n".to_owned(), "no destination: add [[destination]]"),
+    ] {
+        let lines = refused(&said);
+        assert!(lines.iter().any(|line| line.contains(told)), "{lines:?}");
+        assert!(!lines.iter().any(|line| line.contains("no upstream")), "{lines:?}");
+    }
     check(
         &format!("store = \"memory:\"\n{HOOKS}"),
         &[

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use http::HeaderValue;
-use semel::outbox::Lane;
+use semel::outbox::{Lane, relay::RelayError};
 
 use super::{
     super::{
@@ -58,8 +58,18 @@ pub(super) fn all(config: &Config, reading: &mut Reading<'_>) {
 }
 
 fn bounds(relay: &RelayConfig, reading: &mut Reading<'_>) {
-    if let Err(error) = relay.policy().check() {
-        reading.problem(ProblemKind::Policy, "relay", format!("[relay] cannot be used: {error}"));
+    if let Err(RelayError::Policy(says)) = relay.policy().check() {
+        let (bound, rest) = says.split_once(' ').unwrap_or((says, ""));
+        let (setting, rest) = match bound {
+            "attempts_max" => ("attempts", rest),
+            "bytes_max" => ("memory", "must be 1 byte to 2 GiB"),
+            "events_max" => ("events", rest),
+            "poll_idle" => ("poll", rest),
+            "retry_first" => ("retry_max", "must be at least 100 ms"),
+            setting => (setting, rest),
+        };
+        let (path, message) = (format!("relay.{setting}"), format!("`relay.{setting}` {rest}"));
+        reading.problem(ProblemKind::Policy, &path, message);
     }
     if relay.lag_max.is_zero() {
         let message = "`relay.lag_max` is 0: no relay would ever be ready";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rdkafka::ClientConfig;
+use rdkafka::{ClientConfig, error::KafkaError};
 
 use crate::error::Error;
 
@@ -55,9 +55,16 @@ impl KafkaConfig {
     ///
     /// # Errors
     ///
-    /// Fails with kind `Invalid` if one is set that a promise rests on.
+    /// Fails with kind `Invalid` if one is set that a promise rests on, or that this build of librdkafka
+    /// does not know or cannot do.
     pub fn check(&self) -> Result<(), Error> {
-        self.client(&[], &[]).map(drop)
+        match self.client(&[], &[])?.create_native_config() {
+            Ok(_) => Ok(()),
+            Err(KafkaError::ClientConfig(_, says, name, _)) => {
+                Err(Error::invalid(format!("the setting {name}: {says}")))
+            }
+            Err(error) => Err(Error::invalid(error.to_string())),
+        }
     }
 
     /// Returns the configuration of a client: what this kind of client does by default, then what the
@@ -110,6 +117,15 @@ mod tests {
             let config = KafkaConfig::new("a:1").set(*name, "1");
             let error = config.client(&[], &[]).unwrap_err().to_string();
             assert!(error.contains(name), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_this_build_of_librdkafka_cannot_do_is_told() {
+        assert!(KafkaConfig::new("a:1").set("compression.type", "lz4").check().is_ok());
+        for (name, value) in [("nosuch", "1"), ("message.max.bytes", "abc"), ("acks", "all")] {
+            let error = KafkaConfig::new("a:1").set(name, value).check().unwrap_err().to_string();
+            assert!(error.contains(&format!("the setting {name}")), "{error}");
         }
     }
 

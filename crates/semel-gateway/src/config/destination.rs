@@ -41,7 +41,7 @@ settings! {
         brokers: Vec<String> = [],
         /// The topic, for `kafka`: `${aggregatetype}` stands for the type of the aggregate.
         topic: String = "outbox.event.${aggregatetype}",
-        /// Settings of librdkafka, for `kafka`, such as `{ "compression.type" = "zstd" }` or `{ "sasl.password" = { env = "NAME" } }`. Those that a promise rests on are refused.
+        /// Settings of librdkafka, for `kafka`, such as `{ "compression.type" = "lz4" }` or `{ "sasl.password" = { env = "NAME" } }`. Those that a promise rests on are refused.
         librdkafka: NativeSettings,
         /// The types of aggregates whose events go there. Without any, all do.
         types: Vec<String> = [],

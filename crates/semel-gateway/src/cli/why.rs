@@ -45,7 +45,7 @@ pub(super) struct Why {
     what: String,
     /// The key, as the caller sent it
     key: Option<Key>,
-    /// The tenant; can be left out where there is only one
+    /// The tenant; can be left out where the configuration says that there is only one
     #[arg(long, requires = "key")]
     tenant: Option<Tenant>,
 }

@@ -50,6 +50,11 @@ impl Desk {
         Routing::of(self.config.as_ref())
     }
 
+    /// Says whether the configuration tells whose records there are.
+    fn knows_tenants(&self) -> bool {
+        self.config.as_ref().is_some_and(|config| config.tenant.is_some())
+    }
+
     fn tenant(&self, said: Option<Tenant>) -> Result<Tenant, Failure> {
         let source = self.config.as_ref().and_then(|config| config.tenant.as_ref());
         let several = source.is_some_and(|tenant| tenant.source != TenantFrom::SingleTenant);
@@ -70,7 +75,7 @@ pub(in crate::cli) struct Which {
     pub(in crate::cli) operation: Operation,
     /// The key, as the caller sent it
     pub(in crate::cli) key: Key,
-    /// The tenant; can be left out where there is only one
+    /// The tenant; can be left out where the configuration says that there is only one
     #[arg(long)]
     pub(in crate::cli) tenant: Option<Tenant>,
     /// Which of several records under one key, as `semel records list` shows it
@@ -80,9 +85,16 @@ pub(in crate::cli) struct Which {
 
 impl Which {
     pub(in crate::cli) async fn find(self, desk: &Desk) -> Result<Seen, Failure> {
+        let assumed = self.tenant.is_none() && !desk.knows_tenants();
         let scope = Scope::new(desk.tenant(self.tenant)?, self.operation);
         match desk.records.find(&scope, &self.key, self.facet).await? {
             Found::One(seen) => Ok(*seen),
+            Found::Nothing if assumed => Err(Failure::refused(format!(
+                "there is no record of {} {} for the tenant {}, which is looked for where neither \
+                 --tenant nor a configuration says whose it is: say --tenant TENANT, as `semel \
+                 records list` shows it",
+                scope.operation, self.key, scope.tenant
+            ))),
             Found::Nothing => Err(Failure::refused(format!(
                 "there is no record of {} {} for the tenant {}: it was never claimed, or all about \
                  it is forgotten",

@@ -23,7 +23,7 @@ pub(super) struct List {
     /// The consumer
     #[arg(value_parser = consumer)]
     consumer: Consumer,
-    /// How many at most
+    /// How many at most, 1 to 1,000
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     /// The next page: the source and the id that the last one ended with
@@ -162,7 +162,7 @@ pub(super) struct ParkedArgs {
     /// Only in this state
     #[arg(long)]
     state: Option<StateWord>,
-    /// How many at most
+    /// How many at most, 1 to 1,000
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
     /// The next page: consumer, source and id that the last one ended with
@@ -222,7 +222,7 @@ pub(super) struct Audit {
     /// Only of this consumer
     #[arg(value_parser = consumer)]
     consumer: Option<Consumer>,
-    /// How many rows at most
+    /// How many rows at most, 1 to 1,000
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 }

@@ -28,7 +28,7 @@ struct Heads {
     /// The parked events, by their ids
     #[arg(value_name = "EVENT", value_parser = id, required_unless_present_any = ["all", "aggregate"])]
     events: Vec<EventId>,
-    /// The first parked event of this aggregate, as its type, a slash and its id
+    /// The first parked event of this aggregate, as its type, a slash and its id, as lists show it
     #[arg(long, value_name = "TYPE/ID", value_parser = lane, conflicts_with_all = ["all", "events"])]
     aggregate: Option<Lane>,
     /// Every failed event of the destination

@@ -99,7 +99,7 @@ pub(super) struct Audit {
     /// Only about this one
     #[arg(value_parser = destination)]
     destination: Option<Destination>,
-    /// How many rows at most
+    /// How many rows at most, 1 to 10,000
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
 }

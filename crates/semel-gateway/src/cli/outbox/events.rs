@@ -25,7 +25,7 @@ use crate::cli::{
 pub(super) struct List {
     #[command(flatten)]
     which: Which,
-    /// How many at most
+    /// How many at most, 1 to 10,000
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// The next page: the position that the last one ended with

@@ -48,7 +48,7 @@ pub(super) struct ParkedArgs {
     /// Only of this destination
     #[arg(value_parser = destination)]
     destination: Option<Destination>,
-    /// Only of this aggregate, as its type, a slash and its id
+    /// Only of this aggregate, as its type, a slash and its id, as lists show it
     #[arg(long, value_name = "TYPE/ID", value_parser = lane)]
     aggregate: Option<Lane>,
     /// Only in this state
@@ -57,7 +57,7 @@ pub(super) struct ParkedArgs {
     /// Only this event
     #[arg(long, value_name = "ID", value_parser = id)]
     event: Option<EventId>,
-    /// How many at most
+    /// How many at most, 1 to 10,000
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// The next page: the number that the last one ended with

@@ -96,7 +96,7 @@ pub(super) struct Which {
     /// Only this one
     #[arg(long, value_name = "ID", value_parser = id)]
     pub(super) event: Option<EventId>,
-    /// Only of this aggregate, as its type, a slash and its id
+    /// Only of this aggregate, as its type, a slash and its id, as lists show it
     #[arg(long, value_name = "TYPE/ID", value_parser = lane)]
     pub(super) aggregate: Option<Lane>,
     /// Only effects of this operation
@@ -143,8 +143,10 @@ pub(super) fn destination(text: &str) -> Result<Destination, String> {
     Destination::new(text).map_err(|error| error.to_string())
 }
 
-/// Reads an aggregate. The first slash parts its type from its id.
+/// Reads an aggregate. The first slash parts its type from its id; one in the type itself is written as
+/// [`view::aggregate`](super::view::aggregate) shows it.
 pub(super) fn lane(text: &str) -> Result<Lane, String> {
     let (kind, id) = text.split_once('/').ok_or("write the type, a slash and the id")?;
+    let kind = kind.replace("%2F", "/").replace("%25", "%");
     Lane::new(kind, id).map_err(|error| error.to_string())
 }

@@ -78,8 +78,10 @@ fn payload(event: &Event) -> String {
     }
 }
 
+/// Names an aggregate so that it can be asked for: the first slash parts its type from its id.
 pub(in crate::cli) fn aggregate(event: &Event) -> String {
-    printable(&format!("{}/{}", event.lane.kind(), event.lane.id()))
+    let kind = event.lane.kind().replace('%', "%25").replace('/', "%2F");
+    printable(&format!("{kind}/{}", event.lane.id()))
 }
 
 pub(in crate::cli) fn parked(parked: &Parked) -> Value {

@@ -54,6 +54,30 @@ async fn events_are_listed_shown_and_sent_again() {
     assert_eq!(kinds, ["forget", "replay"]);
 }
 
+/// Whatever the type of an aggregate is, what is shown of it can be asked for.
+#[test]
+fn an_aggregate_is_asked_for_as_it_is_shown() {
+    let place = Place::to(&[]);
+    let db = place.transaction("a", 0..1);
+    for (kind, number) in [("a/b", 1), ("50%", 2), ("%2F", 3)] {
+        let row = "INSERT INTO semel_outbox (id, aggregatetype, aggregateid, type, payload) \
+                   VALUES (?1, ?2, '1/2', 'Counted', 'x')";
+        db.execute(row, (id("odd", number), kind)).unwrap();
+    }
+    db.execute_batch("COMMIT").unwrap();
+    for (aggregate, of) in [
+        ("order/a", id("a", 0)),
+        ("a%2Fb/1/2", id("odd", 1)),
+        ("50%25/1/2", id("odd", 2)),
+        ("%252F/1/2", id("odd", 3)),
+    ] {
+        let listed = place.outbox(&["list", "--aggregate", aggregate]).out;
+        let lines: Vec<_> = listed.lines().filter(|line| line.contains(&of)).collect();
+        assert!(lines.len() == 1 && lines[0].contains(aggregate), "{aggregate}: {listed}");
+        assert_eq!(listed.matches("Counted").count(), 1, "{listed}");
+    }
+}
+
 #[tokio::test]
 async fn what_came_of_a_request_is_told_from_its_key_and_from_each_event() {
     let receiver = taking().await;

@@ -11,8 +11,8 @@ pub const HTTP_PROBLEMS: &str = "semel_http_problems_total";
 /// Requests that an HTTP layer let run without protection, since the store was away.
 pub const HTTP_UNPROTECTED: &str = "semel_http_unprotected_total";
 
-/// How long ago the oldest event in hand was appended, or parked if it waits aside to be sent, in seconds,
-/// with the label `destination`.
+/// How long ago the oldest event was appended that the destination lacks and that waits for no operator,
+/// in seconds, with the label `destination`.
 pub const RELAY_OLDEST: &str = "semel_relay_oldest_seconds";
 
 /// The circuit of a destination: 0 closed, 1 half-open, 2 open, with the label `destination`.

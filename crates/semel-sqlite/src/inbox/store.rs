@@ -9,7 +9,7 @@ use semel::{
     inbox::{
         Attempts, Consumer, InboxAuditKind, InboxStore, LogId, MessageId, Mismatch, Park,
         ParkAnswer, ParkedMessage, Uncount,
-        store::{READ_MAX, within_read},
+        store::{READ_MAX, each_once, within_read},
     },
 };
 
@@ -149,13 +149,11 @@ impl Verb for Count {
         step.wrote();
         let conn = step.conn();
         let mut statement = conn.prepare_cached(queries::INBOX_COUNT)?;
-        let mut counted = Vec::with_capacity(messages.len());
-        for message in messages {
+        for message in each_once(messages) {
             let (source, id) = (message.source.as_str(), message.id());
             statement.execute((consumer.as_str(), source, id, row::micros(now)))?;
-            counted.push(attempts(conn, consumer, message, now)?);
         }
-        Ok(counted)
+        messages.iter().map(|message| attempts(conn, consumer, message, now)).collect()
     }
 }
 
@@ -173,7 +171,7 @@ impl Verb for Forget {
     fn run(&self, step: &mut Step<'_>) -> Result<(), Fault> {
         step.wrote();
         let conn = step.conn();
-        for message in &self.messages {
+        for message in each_once(&self.messages) {
             let name = (self.consumer.as_str(), message.source.as_str(), message.id());
             let (name_0, name_1, name_2) = name;
             let forget = |at_most: u32| -> Result<(), Fault> {

@@ -17,7 +17,7 @@
 //!
 //! [`check`]: InboxStore::check
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -42,6 +42,13 @@ pub fn within_read(count: usize) -> Result<(), StoreError> {
         true => Err(invalid("more messages or logs than one call takes")),
         false => Ok(()),
     }
+}
+
+/// The messages of a call in the order of their names, each once: a name that stands there twice is one
+/// message, whose attempt is counted and given back once.
+#[must_use]
+pub fn each_once(messages: &[MessageId]) -> BTreeSet<&MessageId> {
+    messages.iter().collect()
 }
 
 /// What is remembered of a message that a consumer had.
@@ -297,7 +304,7 @@ pub trait InboxStore: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Vec<Attempts>, StoreError>;
 
     /// Counts an attempt of each of these messages, before it runs, and returns how often each was run
-    /// with this one, in the order asked for.
+    /// with this one, in the order asked for. A message that is named twice is counted once.
     async fn count(
         &self,
         consumer: Consumer,

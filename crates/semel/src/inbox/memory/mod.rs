@@ -14,13 +14,11 @@ use super::{
     handler::{Failed, Handled},
     inspect::InboxAudit,
     message::{Consumer, Delivery, LogId, MessageId},
-    policy::{By, InboxPolicy},
+    policy::InboxPolicy,
+    receive::{self, How, Incoming, IncomingBatch, Judged, Verdict},
     store::{ParkedMessage, Recorded, Standing},
 };
-use crate::{
-    clock::{Clock, Timestamp},
-    fingerprint::Fingerprint,
-};
+use crate::clock::{Clock, Timestamp};
 
 /// How many rows of the audit are kept.
 const AUDIT_MAX: usize = 1_000;
@@ -92,7 +90,7 @@ impl MemoryInbox {
     ///
     /// # Errors
     ///
-    /// Fails with what `effect` fails with; then nothing is remembered.
+    /// Fails with what `effect` fails with, and if a bound is broken; then nothing is remembered.
     pub fn handle(
         &self,
         policy: &InboxPolicy,
@@ -100,27 +98,53 @@ impl MemoryInbox {
         effect: impl FnOnce() -> Result<Option<Bytes>, Failed>,
     ) -> Result<Handled, Failed> {
         let (now, mut kept) = (self.clock.wall(), self.kept());
-        let name = (policy.consumer.clone(), delivery.message.clone());
-        if policy.by == By::Positions && !delivery.parked {
-            return kept.at_position(policy, delivery, now, effect);
+        let one = Incoming::new(delivery, policy.by, delivery.fingerprint())?;
+        let verdict = kept.judge(&policy.consumer, &one);
+        if verdict != Verdict::First {
+            return Ok(verdict.handled());
         }
-        let fingerprint = delivery.fingerprint();
-        if let Some(known) = kept.known.get(&name) {
-            if known.recorded.fingerprint != fingerprint {
-                return Ok(Handled::Mismatch(known.recorded.clone()));
-            }
-            let takes_back = delivery.parked && known.recorded.standing == Standing::Parked;
-            if !takes_back {
-                return Ok(Handled::Duplicate(Some(known.recorded.clone())));
-            }
-        }
-        let recorded = done(fingerprint, effect()?, now);
-        let remember_until = match delivery.parked {
-            true => None,
-            false => Some(now.after(policy.remember_for)),
-        };
-        kept.known.insert(name, Known { recorded: recorded.clone(), remember_until });
+        let answer = effect()?;
+        one.check_answer(answer.as_ref())?;
+        let recorded = one.done(answer, Vec::new(), now);
+        kept.had(policy, &one, &recorded);
         Ok(Handled::First(recorded))
+    }
+
+    /// Runs `effects` for the messages of a batch that are new, by their places, and remembers them, as
+    /// one step; it is not called if none is new. What it returns is what copies are answered with.
+    ///
+    /// # Errors
+    ///
+    /// Fails with what `effects` fails with, and if a bound is broken; then nothing is remembered.
+    pub fn handle_all(
+        &self,
+        policy: &InboxPolicy,
+        deliveries: &[Delivery],
+        effects: impl FnOnce(&[usize]) -> Result<BTreeMap<usize, Bytes>, Failed>,
+    ) -> Result<Vec<Handled>, Failed> {
+        let (at, mut kept) = (self.clock.wall(), self.kept());
+        let came = IncomingBatch::new(deliveries, policy.by, Delivery::fingerprint)?;
+        let verdicts = match &came.span {
+            None => came.by_names(at, |one| Ok::<_, Failed>(kept.judge(&policy.consumer, one)))?,
+            Some(span) => came.by_positions(kept.next(&policy.consumer, &span.log)),
+        };
+        let judged = Judged { messages: came.messages, verdicts, at };
+        let new: Vec<_> = judged.new_ones().collect();
+        let mut answers = BTreeMap::new();
+        if !new.is_empty() {
+            answers = effects(&new)?;
+        }
+        for (place, answer) in &answers {
+            judged.new_one(*place)?.check_answer(Some(answer))?;
+        }
+        let (messages, handled) =
+            judged.handled(receive::Kept { answers, ..receive::Kept::default() });
+        for (one, handled) in messages.iter().zip(&handled) {
+            if let Handled::First(recorded) = handled {
+                kept.had(policy, one, recorded);
+            }
+        }
+        Ok(handled)
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -129,25 +153,42 @@ impl MemoryInbox {
 }
 
 impl Kept {
-    fn at_position(
-        &mut self,
-        policy: &InboxPolicy,
-        delivery: &Delivery,
-        now: Timestamp,
-        effect: impl FnOnce() -> Result<Option<Bytes>, Failed>,
-    ) -> Result<Handled, Failed> {
-        let position = delivery.position.as_ref();
-        let position = position.ok_or_else(|| Failed::Refused("it has no position".into()))?;
-        let log = (policy.consumer.clone(), position.log.clone());
-        if self.positions.get(&log).is_some_and(|next| *next > position.offset) {
-            return Ok(Handled::Duplicate(None));
+    fn judge(&self, consumer: &Consumer, one: &Incoming) -> Verdict {
+        if let How::At(position) = &one.how {
+            return match position.offset < self.next(consumer, &position.log) {
+                true => Verdict::Duplicate(None),
+                false => Verdict::First,
+            };
         }
-        let recorded = done(delivery.fingerprint(), effect()?, now);
-        self.positions.insert(log, position.offset.saturating_add(1));
-        Ok(Handled::First(recorded))
+        match self.known.get(&(consumer.clone(), one.message.clone())) {
+            None => Verdict::First,
+            Some(known)
+                if one.how == How::Parked && known.recorded.standing == Standing::Parked =>
+            {
+                Verdict::First
+            }
+            Some(known) => one.known(known.recorded.clone()),
+        }
     }
-}
 
-fn done(fingerprint: Fingerprint, answer: Option<Bytes>, at: Timestamp) -> Recorded {
-    Recorded { fingerprint, standing: Standing::Done, answer, events: Vec::new(), at }
+    /// The first offset of a log that a consumer has not had.
+    fn next(&self, consumer: &Consumer, log: &LogId) -> u64 {
+        self.positions.get(&(consumer.clone(), log.clone())).copied().unwrap_or_default()
+    }
+
+    /// Keeps that a consumer had a message.
+    fn had(&mut self, policy: &InboxPolicy, one: &Incoming, recorded: &Recorded) {
+        let consumer = policy.consumer.clone();
+        let remember_until = match &one.how {
+            How::At(position) => {
+                let next = position.offset.saturating_add(1);
+                self.positions.insert((consumer, position.log.clone()), next);
+                return;
+            }
+            How::New => Some(recorded.at.after(policy.remember_for)),
+            How::Parked => None,
+        };
+        let known = Known { recorded: recorded.clone(), remember_until };
+        self.known.insert((consumer, one.message.clone()), known);
+    }
 }

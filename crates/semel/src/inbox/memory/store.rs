@@ -11,7 +11,8 @@ use crate::{
         message::{Consumer, LogId, MessageId},
         store::{
             ATTEMPTS_KEPT, Attempts, InboxStore, InboxSweep, InboxSwept, Mismatch, Park,
-            ParkAnswer, ParkedMessage, ParkedState, Recorded, Standing, Uncount,
+            ParkAnswer, ParkedMessage, ParkedState, READ_MAX, Recorded, Standing, Uncount,
+            each_once, within_read,
         },
     },
 };
@@ -28,6 +29,7 @@ impl InboxStore for MemoryInbox {
         consumer: Consumer,
         messages: Vec<MessageId>,
     ) -> Result<Vec<Attempts>, StoreError> {
+        within_read(messages.len())?;
         let (now, kept) = (self.clock.wall(), self.kept());
         let read = |message| kept.attempts_of(&(consumer.clone(), message), now);
         Ok(messages.into_iter().map(read).collect())
@@ -38,13 +40,12 @@ impl InboxStore for MemoryInbox {
         consumer: Consumer,
         messages: Vec<MessageId>,
     ) -> Result<Vec<Attempts>, StoreError> {
+        within_read(messages.len())?;
         let (now, mut kept) = (self.clock.wall(), self.kept());
-        let mut unique = messages.clone();
-        unique.sort();
-        unique.dedup();
-        for message in unique {
+        for message in each_once(&messages) {
             let first = Counted { count: 0, first_at: now, last_at: now };
-            let counted = kept.attempts.entry((consumer.clone(), message)).or_insert(first);
+            let counted = kept.attempts.entry((consumer.clone(), message.clone()));
+            let counted = counted.or_insert(first);
             counted.count = counted.count.saturating_add(1);
             counted.last_at = now;
         }
@@ -58,9 +59,10 @@ impl InboxStore for MemoryInbox {
         messages: Vec<MessageId>,
         why: Uncount,
     ) -> Result<(), StoreError> {
+        within_read(messages.len())?;
         let mut kept = self.kept();
-        for message in messages {
-            let name = (consumer.clone(), message);
+        for message in each_once(&messages) {
+            let name = (consumer.clone(), message.clone());
             let left = match (why, kept.attempts.get_mut(&name)) {
                 (Uncount::GivenBack, Some(counted)) => {
                     counted.count = counted.count.saturating_sub(1);
@@ -80,6 +82,7 @@ impl InboxStore for MemoryInbox {
     }
 
     async fn park(&self, park: Park) -> Result<ParkAnswer, StoreError> {
+        park.check()?;
         let (now, mut kept) = (self.clock.wall(), self.kept());
         let Park { consumer, delivery, fingerprint, moves, attempts, why } = park;
         let name = (consumer, delivery.message.clone());
@@ -129,7 +132,7 @@ impl InboxStore for MemoryInbox {
             |copy: &&ParkedMessage| copy.consumer == consumer && copy.state == ParkedState::Retry;
         let mut due: Vec<_> = kept.parked.values().filter(is_due).cloned().collect();
         due.sort_by_key(|copy| copy.parked_at);
-        due.truncate(limit);
+        due.truncate(limit.min(READ_MAX));
         Ok(due)
     }
 
@@ -138,6 +141,7 @@ impl InboxStore for MemoryInbox {
         consumer: Consumer,
         logs: Vec<LogId>,
     ) -> Result<Vec<Option<u64>>, StoreError> {
+        within_read(logs.len())?;
         let kept = self.kept();
         let next = |log| kept.positions.get(&(consumer.clone(), log)).copied();
         Ok(logs.into_iter().map(next).collect())

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     error::{Fault, says_undone},
+    outbox::Append,
     transact::{
         Lent, Pool, RunError, Started,
         source::{Opened, Source},
@@ -133,7 +134,7 @@ impl Inbox {
                         let columns = last.append.columns();
                         let made = columns.made();
                         let ended = P::end(tx, &last.statements(&columns, &made)).await;
-                        match judge(ended)? {
+                        match self.heard(&last.append, judge(ended)?) {
                             Ended::Committed => return Ok(last.handled),
                             Ended::Again(error) => error.into(),
                             Ended::Lost(error) => {
@@ -244,7 +245,7 @@ impl Inbox {
                 let columns = last.append.columns();
                 let made = columns.made();
                 let ended = S::end(tx, &last.statements(&columns, &made)).await;
-                Ok(match judge(ended)? {
+                Ok(match self.heard(&last.append, judge(ended)?) {
                     Ended::Committed => Once::Ran(Ran::First(value, last.recorded)),
                     Ended::Again(error) => Once::Again(error.into()),
                     Ended::Lost(error) => Once::Lost(value, last.recorded, error),
@@ -253,6 +254,16 @@ impl Inbox {
             Err(error) if says_undone(&error) => Ok(Once::Again(RunError::Work(error))),
             Err(error) => Err(RunError::Work(error)),
         }
+    }
+}
+
+impl Inbox {
+    /// Hints at events that are committed, or may be.
+    fn heard(&self, append: &Append, ended: Ended) -> Ended {
+        if !append.is_empty() && !matches!(ended, Ended::Again(_)) {
+            self.transact.inner.hints.committed();
+        }
+        ended
     }
 }
 

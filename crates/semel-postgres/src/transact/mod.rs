@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     pub(crate) keep: bool,
     waiters: Waiters,
     peek: Arc<dyn Peek>,
-    hints: Arc<Hints>,
+    pub(crate) hints: Arc<Hints>,
     #[cfg(feature = "sqlx")]
     tasks: TaskTracker,
 }

@@ -1,19 +1,18 @@
-//! The two things that only librdkafka itself can be asked: whether a message that failed may have
-//! arrived, and which topic bears a name now. The only unsafe code of Semel.
+//! What only librdkafka itself can be asked: whether a message that failed may have arrived, which topic
+//! bears a name now, and headers whose names may be any bytes. The only unsafe code of Semel.
 
-#![expect(
-    unsafe_code,
-    reason = "rdkafka has no safe call for either; both are read and let go here"
-)]
+#![expect(unsafe_code, reason = "rdkafka has no safe call for these; what is read is let go here")]
 
 use std::{
     ffi::{CStr, CString},
     fmt,
     ptr::{self, NonNull},
+    slice,
     sync::Arc,
     time::Duration,
 };
 
+use bytes::Bytes;
 use rdkafka::{
     ClientContext, bindings as native,
     client::Client,
@@ -39,6 +38,41 @@ pub(crate) fn persisted(message: &BorrowedMessage<'_>) -> Persisted {
         native::rd_kafka_msg_status_t::RD_KAFKA_MSG_STATUS_NOT_PERSISTED => Persisted::No,
         _ => Persisted::Perhaps,
     }
+}
+
+/// Reads the headers of a message. Names are text by Kafka's own word, which no broker checks: one that is
+/// not UTF-8 is read as well as it can be, where rdkafka panics.
+pub(crate) fn headers(message: &BorrowedMessage<'_>) -> Vec<(Box<str>, Bytes)> {
+    let mut headers = Vec::new();
+    let mut list = ptr::null_mut();
+    // SAFETY: the list belongs to the message, which lives as long as the borrow; names end with a zero byte, and
+    // a value has as many bytes as it is said to have. Both are copied.
+    unsafe {
+        let found = native::rd_kafka_message_headers(message.ptr(), &raw mut list);
+        if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+            return headers;
+        }
+        for at in 0..native::rd_kafka_header_cnt(list) {
+            let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+            let found = native::rd_kafka_header_get_all(
+                list,
+                at,
+                &raw mut name,
+                &raw mut value,
+                &raw mut size,
+            );
+            if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
+                break;
+            }
+            let name = CStr::from_ptr(name).to_string_lossy().into();
+            let value: &[u8] = match value.is_null() {
+                true => &[],
+                false => slice::from_raw_parts(value.cast(), size),
+            };
+            headers.push((name, Bytes::copy_from_slice(value)));
+        }
+    }
+    headers
 }
 
 /// Which topic it is that bears a name: one that is deleted and made again has another id.

@@ -3,6 +3,7 @@
 mod builder;
 mod hand;
 mod poll;
+mod record;
 mod start;
 mod state;
 

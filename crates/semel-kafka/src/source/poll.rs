@@ -6,22 +6,19 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use rdkafka::{
     Message, Timestamp as KafkaTime,
     consumer::{BaseConsumer, CommitMode, Consumer},
     error::KafkaError,
-    message::{BorrowedMessage, Headers},
+    message::BorrowedMessage,
     types::RDKafkaErrorCode as Code,
 };
-use semel::{
-    clock::{Monotonic, Timestamp},
-    inbox::{Delivery, MessageId, Position, Receipt, SourceName},
-};
+use semel::clock::Monotonic;
 
 use super::{
     LostMessages, PATIENCE,
     hand::Phase,
+    record::Record,
     start,
     state::{Callbacks, Part, Shared},
 };
@@ -99,42 +96,23 @@ impl Polling {
         let Some(hand) = hands.logs.get_mut(&part) else { return };
         let Phase::Started(log, topic) = &hand.phase else { return };
         let offset = message.offset();
-        let name = format!("{topic}/{}/{offset}", part.1);
-        let Some(mut delivery) = self.delivery(message, &name) else { return };
-        let position = u64::try_from(offset).unwrap_or_default();
-        delivery.position = Some(Position { log: log.clone(), offset: position });
+        let record = Record {
+            topic: &part.0,
+            topic_id: &topic.to_string(),
+            log,
+            partition: part.1,
+            offset,
+            key: message.key(),
+            payload: message.payload(),
+            headers: native::headers(message),
+            sent_at: match message.timestamp() {
+                KafkaTime::CreateTime(millis) | KafkaTime::LogAppendTime(millis) => Some(millis),
+                KafkaTime::NotAvailable => None,
+            },
+        };
+        let Some(delivery) = record.delivery(&self.id_header) else { return };
         hand.receive(offset, delivery);
         hands.unverified = true;
-    }
-
-    /// Makes a delivery of a message. `name` is its name unless its producer gave it one.
-    fn delivery(&self, message: &BorrowedMessage<'_>, name: &str) -> Option<Delivery> {
-        let source = SourceName::new(format!("kafka:{}", message.topic())).ok()?;
-        let headers: Vec<_> = message
-            .headers()
-            .into_iter()
-            .flat_map(|headers| headers.iter())
-            .map(|header| {
-                let value = header.value.map(Bytes::copy_from_slice).unwrap_or_default();
-                (Box::<str>::from(header.key), value)
-            })
-            .collect();
-        let given = headers.iter().find(|(key, _)| key.as_ref() == self.id_header.as_ref());
-        let given = given.and_then(|(_, value)| std::str::from_utf8(value).ok());
-        let given = given.and_then(|id| MessageId::new(source.clone(), id).ok());
-        let id = given.or_else(|| MessageId::new(source, name).ok())?;
-        let payload = message.payload().map(Bytes::copy_from_slice);
-        let mut delivery = Delivery::new(id, Receipt(0), payload);
-        delivery.headers = headers;
-        delivery.key = message.key().map(Bytes::copy_from_slice);
-        delivery.sent_at = match message.timestamp() {
-            KafkaTime::CreateTime(millis) | KafkaTime::LogAppendTime(millis) => {
-                let millis = u64::try_from(millis).ok();
-                millis.map(|millis| Timestamp::from_micros(millis.saturating_mul(1_000)))
-            }
-            KafkaTime::NotAvailable => None,
-        };
-        Some(delivery)
     }
 
     /// Sorts an error: most are of the way to the brokers, and pass.

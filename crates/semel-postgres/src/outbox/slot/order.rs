@@ -248,7 +248,9 @@ impl Reader {
                 self.table = at.map(|at| (relation.id, at));
             }
             Change::Insert { relation, columns } => {
-                let (_, at) = self.table.filter(|(id, _)| *id == relation).unwrap_or_default();
+                let Some((_, at)) = self.table.filter(|(id, _)| *id == relation) else {
+                    return Ok(());
+                };
                 let Some(Column::Text(text)) = columns.get(at) else { return Ok(()) };
                 let position = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
                 let none = || damaged("the replication slot told a position that is no number");

@@ -40,18 +40,29 @@ pub(crate) fn persisted(message: &BorrowedMessage<'_>) -> Persisted {
     }
 }
 
-/// Reads the headers of a message. Names are text by Kafka's own word, which no broker checks: one that is
-/// not UTF-8 is read as well as it can be, where rdkafka panics.
+/// Reads the headers of a message.
 pub(crate) fn headers(message: &BorrowedMessage<'_>) -> Vec<(Box<str>, Bytes)> {
-    let mut headers = Vec::new();
     let mut list = ptr::null_mut();
-    // SAFETY: the list belongs to the message, which lives as long as the borrow; names end with a zero byte, and
-    // a value has as many bytes as it is said to have. Both are copied.
+    // SAFETY: the list belongs to the message, which lives as long as the borrow.
     unsafe {
-        let found = native::rd_kafka_message_headers(message.ptr(), &raw mut list);
-        if found != RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR {
-            return headers;
+        match native::rd_kafka_message_headers(message.ptr(), &raw mut list) {
+            RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => listed(list),
+            _ => Vec::new(),
         }
+    }
+}
+
+/// Reads headers. Names are text by Kafka's own word, which no broker checks: one that is not UTF-8 is read as
+/// well as it can be, where rdkafka panics.
+///
+/// # Safety
+///
+/// The list must live.
+unsafe fn listed(list: *const native::rd_kafka_headers_t) -> Vec<(Box<str>, Bytes)> {
+    let mut headers = Vec::new();
+    // SAFETY: the caller keeps the list; names end with a zero byte, and a value has as many bytes as it is
+    // said to have. Both are copied.
+    unsafe {
         for at in 0..native::rd_kafka_header_cnt(list) {
             let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
             let found = native::rd_kafka_header_get_all(
@@ -207,5 +218,37 @@ impl<T> Drop for Owned<T> {
     fn drop(&mut self) {
         // SAFETY: the pointer came from the function that belongs to this one, and is let go once.
         unsafe { (self.destroy)(self.pointer.as_ptr()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever bytes a producer puts where the name of a header stands, its record is read.
+    #[test]
+    fn a_header_whose_name_is_no_text_is_read_as_well_as_it_can_be() {
+        let named: [(&[u8], &[u8]); 3] = [(b"id", b"odd"), (b"\xff\xfe", b"\x00\xff"), (b"", b"")];
+        // SAFETY: the list is made, filled and let go here; what is added to it is copied.
+        let read = unsafe {
+            let list = native::rd_kafka_headers_new(4);
+            let list = Owned::new(list, native::rd_kafka_headers_destroy).unwrap();
+            for (name, value) in named {
+                let size = |bytes: &[u8]| isize::try_from(bytes.len()).unwrap();
+                let (name_at, value_at) = (name.as_ptr().cast(), value.as_ptr().cast());
+                let added = native::rd_kafka_header_add(
+                    list.get(),
+                    name_at,
+                    size(name),
+                    value_at,
+                    size(value),
+                );
+                assert_eq!(added, RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR);
+            }
+            listed(list.get())
+        };
+        let read: Vec<_> = read.iter().map(|(name, value)| (&**name, value.as_ref())).collect();
+        let odd: &[u8] = b"\x00\xff";
+        assert_eq!(read, [("id", b"odd".as_slice()), ("\u{fffd}\u{fffd}", odd), ("", b"")]);
     }
 }

@@ -45,6 +45,7 @@ pub use self::{
     clock::ManualClock,
     conformance::{
         Fresh, StoreUnderTest,
+        inbox::{FreshInbox, InboxUnderTest, Work, Worker},
         outbox::{FreshOutbox, OutboxUnderTest, Producer, Producing},
     },
     deliveries::Deliveries,

@@ -4,7 +4,6 @@ use std::{collections::BTreeSet, time::Duration};
 
 use rdkafka::{
     ClientConfig,
-    message::{Header, OwnedHeaders},
     producer::{BaseProducer, BaseRecord, Producer},
 };
 use semel::inbox::{Acked, LogId, Redelivered, Settlement, Source};
@@ -65,48 +64,6 @@ async fn a_message_without_a_name_is_named_by_its_place() {
     let got = open(&topic_name, "nameless").await.until(1).await;
     let id = got[0].message.id();
     assert!(id.ends_with("/0/0") && id.len() > 20, "{id}");
-}
-
-/// Whatever bytes a producer puts where the name of a header stands, its record and those behind it come.
-#[tokio::test]
-async fn a_header_whose_name_is_no_text_holds_nothing_up() {
-    let topic_name = name("odd-headers");
-    topic(&brokers().await, &topic_name, 1).await;
-    let (to, in_topic) = (brokers().await, topic_name.clone());
-    fixture::blocking(move || {
-        let producer: BaseProducer =
-            ClientConfig::new().set("bootstrap.servers", &to).create().unwrap();
-        let headers = OwnedHeaders::new().insert(Header { key: "id", value: Some("odd") });
-        let headers = named_by_bytes(headers, b"\xff\xfe", b"\x00\xff");
-        let record = BaseRecord::<str, str>::to(&in_topic).payload("first").headers(headers);
-        producer.send(record).unwrap();
-        producer.flush(PATIENCE).unwrap();
-    })
-    .await;
-    fixture::produce(&brokers().await, &topic_name, "behind").await;
-    let got = open(&topic_name, "odd-headers").await.until(2).await;
-    assert_eq!((got[0].message.id(), got[1].payload.as_deref()), ("odd", Some(&b"behind"[..])));
-    let (odd, value) = &got[0].headers[1];
-    assert_eq!((&**odd, value.as_ref()), ("\u{fffd}\u{fffd}", b"\x00\xff".as_ref()));
-}
-
-/// Adds a header that no safe call adds.
-#[expect(unsafe_code, reason = "only librdkafka itself takes a name that is no text")]
-fn named_by_bytes(headers: OwnedHeaders, name: &[u8], value: &[u8]) -> OwnedHeaders {
-    let list = std::ptr::from_ref(headers.as_borrowed()).cast_mut().cast();
-    let size = |bytes: &[u8]| isize::try_from(bytes.len()).unwrap();
-    // SAFETY: the list is owned here, and what is added to it is copied.
-    let added = unsafe {
-        rdkafka::bindings::rd_kafka_header_add(
-            list,
-            name.as_ptr().cast(),
-            size(name),
-            value.as_ptr().cast(),
-            size(value),
-        )
-    };
-    assert_eq!(added, rdkafka::types::RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR);
-    headers
 }
 
 #[tokio::test]

@@ -133,3 +133,125 @@ mod outbox {
 
     semel_testkit::outbox_conformance!(Sqlite);
 }
+
+mod inbox {
+    //! What every inbox promises, stamped into this one.
+
+    use std::{
+        path::{Path, PathBuf},
+        sync::Arc,
+        time::Duration,
+    };
+
+    use async_trait::async_trait;
+    use rusqlite::Connection;
+    use semel::inbox::{Delivery, Failed, Handled, InboxPolicy};
+    use semel_sqlite::SqliteStore;
+    use semel_testkit::{
+        FreshInbox, InboxUnderTest, ManualClock, Work, Worker,
+        conformance::{Later, inbox::effect},
+    };
+
+    use super::open;
+    use crate::bench::Bench;
+
+    struct Sqlite;
+
+    #[async_trait]
+    impl InboxUnderTest for Sqlite {
+        async fn fresh() -> FreshInbox {
+            let (bench, clock) = (Bench::new(), ManualClock::new());
+            let path = bench.path();
+            let fresh = on(&path, &clock).with_guard(bench);
+            let made = "CREATE TABLE effect (message TEXT NOT NULL) STRICT";
+            connect(&path).execute_batch(made).unwrap();
+            fresh.with_reopen(move || -> Later<FreshInbox> {
+                let fresh = on(&path, &clock);
+                Box::pin(async move { fresh })
+            })
+        }
+    }
+
+    fn on(path: &Path, clock: &Arc<ManualClock>) -> FreshInbox {
+        let store = open(path.to_owned(), clock);
+        let worker = Billing { path: path.to_owned(), store: Arc::clone(&store) };
+        FreshInbox::new(store.clone(), Arc::new(worker), clock.clone())
+            .with_outbox(store.clone())
+            .with_hints(store)
+    }
+
+    fn connect(path: &Path) -> Connection {
+        let conn = Connection::open(path).unwrap();
+        conn.busy_timeout(Duration::from_secs(60)).unwrap();
+        conn
+    }
+
+    struct Billing {
+        path: PathBuf,
+        store: Arc<SqliteStore>,
+    }
+
+    fn act(conn: &Connection, delivery: &Delivery, work: &Work) -> rusqlite::Result<()> {
+        conn.execute("INSERT INTO effect VALUES (?1)", [effect(&delivery.message)])?;
+        match work.fails {
+            true => conn.execute_batch("INSERT INTO missing VALUES (1)"),
+            false => Ok(()),
+        }
+    }
+
+    #[async_trait]
+    impl Worker for Billing {
+        async fn handle(
+            &self,
+            policy: InboxPolicy,
+            delivery: Delivery,
+            work: Work,
+        ) -> Result<Handled, Failed> {
+            let inbox = self.store.inbox(Arc::new(policy))?;
+            let path = self.path.clone();
+            let ran = tokio::task::spawn_blocking(move || {
+                inbox.run(&mut connect(&path), &delivery, |handling| {
+                    act(handling, &delivery, &work)?;
+                    for event in &work.events {
+                        handling.publish(event.clone()).unwrap();
+                    }
+                    Ok::<_, rusqlite::Error>((work.answer.clone(), ()))
+                })
+            });
+            Ok(ran.await.unwrap()?.into())
+        }
+
+        async fn batch(
+            &self,
+            policy: InboxPolicy,
+            deliveries: Vec<Delivery>,
+            work: Vec<Work>,
+        ) -> Result<Vec<Handled>, Failed> {
+            let inbox = self.store.inbox(Arc::new(policy))?;
+            let path = self.path.clone();
+            let ran = tokio::task::spawn_blocking(move || {
+                inbox.run_all(&mut connect(&path), &deliveries, |batch| {
+                    for at in batch.new_ones() {
+                        act(batch, &deliveries[at], &work[at])?;
+                        for event in &work[at].events {
+                            batch.publish(at, event.clone()).unwrap();
+                        }
+                        if let Some(answer) = work[at].answer.clone() {
+                            batch.answer(at, answer).unwrap();
+                        }
+                    }
+                    Ok::<_, rusqlite::Error>(())
+                })
+            });
+            Ok(ran.await.unwrap()?)
+        }
+
+        async fn effects(&self) -> Vec<String> {
+            let conn = connect(&self.path);
+            let mut effects = conn.prepare("SELECT message FROM effect").unwrap();
+            effects.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        }
+    }
+
+    semel_testkit::inbox_conformance!(Sqlite);
+}

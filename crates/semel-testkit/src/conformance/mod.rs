@@ -31,6 +31,7 @@ pub mod claim;
 pub mod concurrency;
 pub mod expiry;
 pub mod fencing;
+pub mod inbox;
 pub mod inspect;
 pub mod lease;
 pub mod limits;

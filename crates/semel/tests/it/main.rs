@@ -14,6 +14,7 @@ mod inbox;
 mod keeping;
 mod lost_answers;
 mod memory;
+mod memory_inbox;
 mod memory_outbox;
 mod relaying;
 mod retention;

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use semel::inbox::{
-    Consumer, Delivery, InboxPolicy, LogId, MessageId, Position, Receipt, SourceName,
-};
+use semel::inbox::{Consumer, Delivery, InboxPolicy, MessageId, Receipt, SourceName};
 use semel_postgres::{
     PostgresStore,
     inbox::{Finished, Handling, Inbox, Ran, RunError},
@@ -41,13 +39,6 @@ pub(crate) fn delivery(id: &str) -> Delivery {
 
 pub(crate) fn telling(id: &str, payload: &str) -> Delivery {
     Delivery::new(message(id), Receipt(1), Some(Bytes::copy_from_slice(payload.as_bytes())))
-}
-
-/// A copy of the message at an offset of the log `a`.
-pub(crate) fn at(offset: u64) -> Delivery {
-    let mut delivery = delivery(&format!("m{offset}"));
-    delivery.position = Some(Position { log: LogId::new("a").unwrap(), offset });
-    delivery
 }
 
 impl Desk {

@@ -1,6 +1,7 @@
-//! Messages whose effect is in the same database: each form, on both drivers.
+//! Messages whose effect is in the same database: what every inbox promises, each form, on both drivers.
 
 mod batching;
+mod conformance;
 mod consuming;
 mod desk;
 mod functions;
@@ -8,8 +9,6 @@ mod isolation;
 mod kill;
 mod mark;
 mod parking;
-mod positions;
-mod publishing;
 mod racing;
 mod receiving;
 mod sweeping;

@@ -3,32 +3,8 @@
 use std::sync::Arc;
 
 use semel_testkit::servers::Major;
-use tokio::sync::Barrier;
 
 use super::desk::{Desk, delivery, is_first};
-
-/// M17, M113: fifty copies at once, on connections of their own.
-#[tokio::test(flavor = "multi_thread")]
-async fn fifty_copies_at_once_have_one_effect() {
-    for major in Major::ALL {
-        let desk = Arc::new(Desk::new(major).await);
-        let start = Arc::new(Barrier::new(50));
-        let copies = (0..50).map(|_| {
-            let (desk, start) = (Arc::clone(&desk), Arc::clone(&start));
-            tokio::spawn(async move {
-                let mut client = desk.connect().await;
-                start.wait().await;
-                let ran = desk.handle(&mut client, &delivery("a"), Some("paid")).await.unwrap();
-                is_first(&ran)
-            })
-        });
-        let mut firsts = 0;
-        for copy in copies.collect::<Vec<_>>() {
-            firsts += i32::from(copy.await.unwrap());
-        }
-        assert_eq!((firsts, desk.effects(Some("a")).await), (1, 1), "{major}");
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_waits_for_the_first_and_meets_what_it_recorded() {
@@ -58,37 +34,6 @@ async fn a_copy_waits_for_the_first_and_meets_what_it_recorded() {
     };
     assert_eq!(recorded.answer.as_deref(), Some(&b"paid"[..]));
     assert_eq!(desk.effects(None).await, 1);
-}
-
-/// M79: batches over the same ids, each in another order, neither wait for each other nor stop.
-#[tokio::test(flavor = "multi_thread")]
-async fn crossing_batches_have_one_effect_per_message() {
-    let desk = Arc::new(Desk::new(Major::V18).await);
-    let pool = Arc::new(crate::transact::pool::Pool::new(&desk.fixture.url, 8));
-    let batches = (0..8_usize).map(|turn| {
-        let (desk, pool) = (Arc::clone(&desk), Arc::clone(&pool));
-        tokio::spawn(async move {
-            let mut deliveries: Vec<_> = (0..40).map(|n| delivery(&format!("m{n}"))).collect();
-            deliveries.rotate_left(turn * 5);
-            if turn % 2 == 1 {
-                deliveries.reverse();
-            }
-            desk.inbox
-                .run_all_on(&*pool, &deliveries, async |batch| {
-                    for at in batch.new_ones() {
-                        desk.act(&*batch, deliveries[at].message.id()).await?;
-                    }
-                    Ok::<_, tokio_postgres::Error>(batch.finish())
-                })
-                .await
-                .unwrap()
-        })
-    });
-    for batch in batches.collect::<Vec<_>>() {
-        assert_eq!(batch.await.unwrap().len(), 40);
-    }
-    assert_eq!(desk.effects(None).await, 40);
-    assert_eq!(desk.number("SELECT count(DISTINCT message) FROM semel.effect").await, 40);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,10 @@ use std::{error::Error, sync::Arc};
 
 use async_trait::async_trait;
 use semel::outbox::{Event, OutboxStore};
-use semel_postgres::{PostgresBuilder, transact::Transact};
+use semel_postgres::{
+    PostgresBuilder,
+    transact::{Guard, Started, Transact},
+};
 use semel_testkit::{
     conformance::{
         Later,
@@ -13,8 +16,12 @@ use semel_testkit::{
     servers::Major,
 };
 use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::Client;
 
-use crate::fixture::Fixture;
+use crate::{
+    fixture::Fixture,
+    transact::shop::{call, paid},
+};
 
 /// Begins transactions by tokio-postgres.
 struct Applications {
@@ -46,7 +53,7 @@ impl Producer for Applications {
 }
 
 async fn application(
-    mut client: tokio_postgres::Client,
+    mut client: Client,
     transact: Transact,
     mut heard: mpsc::UnboundedReceiver<Word>,
     begun: oneshot::Sender<()>,
@@ -96,6 +103,17 @@ impl Producing for Application {
     }
 }
 
+/// Publishes by a run: the store hears of its commit, and of no other.
+async fn run(fixture: Fixture, transact: Transact, event: Event) {
+    let mut client = fixture.connect().await;
+    let intent = call(&event.id.to_string());
+    let ran = transact.run(&mut client, &intent, async |mut guard: Guard<Started<_>>| {
+        guard.publish(event.clone()).unwrap();
+        Ok::<_, tokio_postgres::Error>(guard.done(paid(), ()))
+    });
+    drop(ran.await.unwrap());
+}
+
 /// Makes an empty outbox in a schema; `set` chooses how it is opened.
 async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) -> FreshOutbox {
     let time = fixture.moved_time().await;
@@ -111,6 +129,9 @@ async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) ->
         }
     };
     let store = Arc::new(builder.open().await.unwrap());
+    let (other, transact) = (fixture.clone(), store.transact());
+    let hinted =
+        move |event| -> Later<()> { Box::pin(run(other.clone(), transact.clone(), event)) };
     let producer = Applications { fixture: fixture.clone(), transact: store.transact() };
     // What a relay writes is a row of the cursor each, and copies of what it parks.
     let writes = move || -> Later<u64> {
@@ -123,6 +144,7 @@ async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) ->
     };
     FreshOutbox::new(store.clone(), store.clone(), Arc::new(producer), time)
         .with_open_at_once()
+        .with_hints_of(store.clone(), hinted)
         .with_retain(store)
         .with_writes(writes)
         .with_second(again.clone())

@@ -1,11 +1,9 @@
 //! Messages whose effect is in the same file.
 
 mod batching;
-mod looking;
+mod killed;
 mod parking;
-mod positions;
 mod receiving;
-mod sweeping;
 
 use std::sync::Arc;
 
@@ -17,14 +15,12 @@ use semel_sqlite::{
     SqliteStore,
     inbox::{Inbox, Ran, RunError},
 };
-use semel_testkit::ManualClock;
 
 use crate::bench::Bench;
 
 /// A store, and the consumer's connection to the same file.
 pub(super) struct Desk {
     pub(super) bench: Bench,
-    pub(super) clock: Arc<ManualClock>,
     pub(super) store: SqliteStore,
     pub(super) inbox: Inbox,
     pub(super) conn: Connection,
@@ -36,12 +32,12 @@ impl Desk {
     }
 
     pub(super) fn with(policy: InboxPolicy) -> Self {
-        let (bench, clock) = (Bench::new(), ManualClock::new());
-        let store = bench.builder().clock(clock.clone()).open().unwrap();
+        let bench = Bench::new();
+        let store = bench.open();
         let inbox = store.inbox(Arc::new(policy)).unwrap();
         let conn = Connection::open(bench.path()).unwrap();
         conn.execute_batch("CREATE TABLE effect (message TEXT NOT NULL)").unwrap();
-        Self { bench, clock, store, inbox, conn }
+        Self { bench, store, inbox, conn }
     }
 
     pub(super) fn begin(&mut self) -> Transaction<'_> {

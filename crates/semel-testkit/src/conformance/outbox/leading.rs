@@ -38,7 +38,7 @@ pub async fn a_live_leader_is_not_taken_over(on: FreshOutbox) {
     follows(&*on.store, lead(&kafka(), "second")).await;
 }
 
-/// M32: a leader whose lease is over is taken over, under a larger epoch.
+/// M32, M88: a leader whose lease is over is taken over, under a larger epoch.
 pub async fn a_lapsed_leader_is_taken_over_with_a_larger_epoch(on: FreshOutbox) {
     let mut leader = on.lead("first").await;
     for _ in 0..3 {
@@ -82,7 +82,7 @@ pub async fn a_resigned_leadership_is_free_at_once(on: FreshOutbox) {
     assert_eq!(on.store.renew(leader, LEASE).await.unwrap(), Settled::Stale);
 }
 
-/// Whoever was overtaken gives up nothing of the new leader's.
+/// M29: whoever was overtaken gives up nothing of the new leader's.
 pub async fn an_overtaken_leader_does_not_resign(on: FreshOutbox) {
     let old = on.lead("first").await;
     let new = on.overtaken(&old).await;

@@ -17,6 +17,7 @@ pub mod bounds;
 pub mod concurrency;
 pub mod cut;
 pub mod forgetting;
+pub mod hinting;
 pub mod inspect;
 pub mod leading;
 pub mod marking;
@@ -28,7 +29,7 @@ pub mod retention;
 pub mod settling;
 mod stamp;
 pub mod transactions;
-mod verbs;
+pub(super) mod verbs;
 
 use std::{any::Any, error, fmt, sync::Arc};
 
@@ -96,6 +97,8 @@ pub struct FreshOutbox {
     pub open_at_once: bool,
     /// Its hints, if it has any.
     pub hints: Option<Arc<dyn OutboxHints>>,
+    /// Commits an event in the way that is hinted at, if that is not every one of its producer.
+    pub hinted: Option<Arc<dyn Fn(Event) -> Later<()> + Send + Sync>>,
     /// Its retention, if it has one.
     pub retain: Option<Arc<dyn OutboxRetain>>,
     /// Opens the same events once more while this outbox is open.
@@ -122,6 +125,7 @@ impl FreshOutbox {
             time,
             open_at_once: false,
             hints: None,
+            hinted: None,
             retain: None,
             second: None,
             reopen: None,
@@ -141,6 +145,19 @@ impl FreshOutbox {
     #[must_use]
     pub fn with_hints(mut self, hints: Arc<dyn OutboxHints>) -> Self {
         self.hints = Some(hints);
+        self
+    }
+
+    /// Declares that those commits are hinted at which `commit` makes, such as of runs that the store
+    /// itself ends: it hears of no other.
+    #[must_use]
+    pub fn with_hints_of(
+        mut self,
+        hints: Arc<dyn OutboxHints>,
+        commit: impl Fn(Event) -> Later<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.hints = Some(hints);
+        self.hinted = Some(Arc::new(commit));
         self
     }
 
@@ -192,6 +209,7 @@ impl fmt::Debug for FreshOutbox {
             .field("store", &self.store)
             .field("open_at_once", &self.open_at_once)
             .field("hints", &self.hints.is_some())
+            .field("hinted", &self.hinted.is_some())
             .field("retain", &self.retain.is_some())
             .field("second", &self.second.is_some())
             .field("reopen", &self.reopen.is_some())

@@ -39,6 +39,10 @@ macro_rules! outbox_conformance {
                 a_forgotten_destination_begins_anew,
                 a_leader_of_before_settles_nothing,
                 forgetting_is_audited;
+            hinting:
+                a_commit_is_hinted_at,
+                all_who_wait_are_hinted_at,
+                a_wait_without_a_commit_ends_in_time;
             inspect:
                 a_destination_tells_its_leader,
                 what_waits_is_counted,
@@ -137,9 +141,9 @@ macro_rules! outbox_conformance {
                 nothing_of_a_lost_transaction_is_ever_read,
                 an_open_transaction_holds_nothing_up,
                 what_commits_late_is_in_a_later_pass,
+                what_commits_very_late_is_read_once,
                 what_commits_after_a_beginning_belongs_to_it,
-                transactions_are_open_at_once_as_declared,
-                a_commit_is_hinted_at;
+                transactions_are_open_at_once_as_declared;
         }
     };
 }
@@ -173,6 +177,7 @@ mod tests {
             ("concurrency", include_str!("concurrency.rs")),
             ("cut", include_str!("cut.rs")),
             ("forgetting", include_str!("forgetting.rs")),
+            ("hinting", include_str!("hinting.rs")),
             ("inspect", include_str!("inspect.rs")),
             ("leading", include_str!("leading.rs")),
             ("marking", include_str!("marking.rs")),

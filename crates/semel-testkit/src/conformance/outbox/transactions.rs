@@ -80,6 +80,35 @@ pub async fn what_commits_late_is_in_a_later_pass(on: FreshOutbox) {
     assert!(on.rest(&leader).await.is_none());
 }
 
+/// M14: what commits after hours, through take-overs and retention, is read once: nobody looks back by time.
+pub async fn what_commits_very_late_is_read_once(on: FreshOutbox) {
+    if !on.open_at_once {
+        return;
+    }
+    let mut leader = on.lead("first").await;
+    let late = events(2);
+    let mut open = on.producer.begin().await;
+    open.append(late.clone()).await.unwrap();
+    let mut read = Vec::new();
+    for _ in 0..4 {
+        on.commit(&events(2)).await;
+        read.extend(on.drain(&leader).await);
+        on.after(KEEP).await;
+        if let Some(retain) = &on.retain {
+            on.retain(retain).await;
+        }
+        leader = on.overtaken(&leader).await;
+    }
+    assert_eq!(read.len(), 8);
+    open.commit().await;
+    assert_eq!(ids(&on.drain(&leader).await), ids_of(&late));
+    for _ in 0..2 {
+        on.after(KEEP).await;
+        leader = on.overtaken(&leader).await;
+        assert!(on.rest(&leader).await.is_none());
+    }
+}
+
 /// Of a destination that begins now, what was appended before and is committed after is its own.
 pub async fn what_commits_after_a_beginning_belongs_to_it(on: FreshOutbox) {
     if !on.open_at_once {
@@ -112,19 +141,4 @@ pub async fn transactions_are_open_at_once_as_declared(on: FreshOutbox) {
         second.commit().await;
     }
     first.commit().await;
-}
-
-/// A commit is hinted at to whoever waits for it.
-pub async fn a_commit_is_hinted_at(on: FreshOutbox) {
-    let Some(hints) = on.hints.clone() else { return };
-    for _ in 0..ROUNDS_MAX {
-        let hinted = hints.hinted(Duration::from_millis(500));
-        // A hint may be lost, as one of a commit that comes before anybody waits: another follows.
-        let told = events(1);
-        let (hinted, ()) = tokio::join!(hinted, on.commit(&told));
-        if hinted.expect("hints can be had") {
-            return;
-        }
-    }
-    panic!("no commit is ever hinted at")
 }

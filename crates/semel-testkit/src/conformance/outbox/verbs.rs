@@ -50,7 +50,7 @@ pub(super) fn event_id() -> EventId {
 }
 
 /// Makes an event of the aggregate `id` that tells `told`.
-pub(super) fn event(id: &str, told: &str) -> Event {
+pub(in crate::conformance) fn event(id: &str, told: &str) -> Event {
     Event::new(event_id(), lane(id), "OrderPlaced", Some(told.to_owned().into()))
         .expect("an event of the suite keeps its bounds")
 }
@@ -231,6 +231,15 @@ impl FreshOutbox {
         let mut transaction = self.producer.begin().await;
         transaction.append(events.to_vec()).await.expect("events are appended");
         transaction.commit().await;
+    }
+
+    /// Commits an event in a way that is hinted at.
+    pub(super) async fn commit_hinted(&self) {
+        let told = event("a", "hinted at");
+        match &self.hinted {
+            Some(commit) => commit(told).await,
+            None => self.commit(&[told]).await,
+        }
     }
 
     /// Leads the destination of most promises.

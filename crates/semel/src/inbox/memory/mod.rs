@@ -116,7 +116,7 @@ impl MemoryInbox {
     /// # Errors
     ///
     /// Fails with what `effects` fails with, and if a bound is broken; then nothing is remembered.
-    pub fn handle_all(
+    pub fn batch(
         &self,
         policy: &InboxPolicy,
         deliveries: &[Delivery],

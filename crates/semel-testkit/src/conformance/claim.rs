@@ -135,7 +135,7 @@ pub async fn every_item_of_a_batch_is_decided_by_itself(on: Fresh) {
     assert!(answers.next().is_none());
 }
 
-/// L18, L21: the same intent twice in a batch is granted once; the second follows the first.
+/// L18, L21, M79: the same intent twice in a batch is granted once; the second follows the first.
 pub async fn the_same_intent_twice_in_a_batch_is_granted_once(on: Fresh) {
     let (one, two) = (id("k1"), id("k2"));
     let asks = vec![ask(&one), ask(&two), ask(&one), other(&one)];

@@ -67,7 +67,7 @@ pub async fn one_of_64_callers_wins_each_of_16_keys(on: Fresh) {
     assert_eq!(won(&answers), 16);
 }
 
-/// Batches that name the same keys in different orders neither wait for each other for ever nor
+/// M79: batches that name the same keys in different orders neither wait for each other for ever nor
 /// both win.
 pub async fn crossing_batches_win_each_key_once(on: Fresh) {
     let on = Arc::new(on);

@@ -100,11 +100,14 @@ pub async fn an_overtaken_holder_does_not_renew(on: Fresh) {
     assert_eq!(on.renew(&new).await, Renewed::Held);
 }
 
-/// The overtaken holder's completion is refused and kept as a conflict; the new one's is stored.
+/// M28: the overtaken holder's completion is refused and kept as a conflict, and the run of the new holder is
+/// what it was; the new one's is stored.
 pub async fn an_overtaken_completion_is_a_conflict(on: Fresh) {
     let id = id("k");
     let (old, new) = on.taken_over(&id).await;
+    let run = on.kept(&id).await;
     assert_eq!(on.complete(&old, done(semel::Outcome::new(500, "old"))).await, Completed::Stale);
+    assert_eq!(on.kept(&id).await, run);
     let conflicts = on.audit(&id).await;
     assert_eq!(conflicts.len(), 1);
     assert_eq!(conflicts[0].kind, AuditKind::Conflict);

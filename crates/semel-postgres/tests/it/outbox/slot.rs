@@ -112,6 +112,7 @@ async fn events_leave_in_the_order_of_their_commits() {
     assert_eq!(read(&outbox, &leader).await.pass, None);
 }
 
+/// M97: what was received and not settled comes again.
 #[tokio::test]
 async fn a_slot_is_confirmed_only_after_what_it_told_is_settled() {
     let fixture = logical().await;
@@ -164,6 +165,53 @@ async fn what_a_slot_lost_is_read_from_the_table_and_told() {
     let window = read(&second, &leader).await;
     assert_eq!(ids(&window), ["last"]);
     assert_eq!(second.missed(), 100);
+}
+
+/// M95: a slot that is lost again and again while others append loses nothing, and repeats nothing that
+/// was settled.
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_lost_under_load_lose_and_repeat_nothing() {
+    const EACH: usize = 150;
+    let fixture = logical().await;
+    let outbox = outbox(&fixture).await;
+    let writers: Vec<_> = (0..3)
+        .map(|writer| {
+            let fixture = fixture.clone();
+            tokio::spawn(async move {
+                let client = fixture.connect().await;
+                for number in 0..EACH {
+                    // Some are open for a while, so that commits come in another order than positions.
+                    client.batch_execute("BEGIN").await.unwrap();
+                    publish(&client, &fixture, &[&format!("{writer}-{number}")]).await;
+                    if number % 10 == writer {
+                        client.query_one("SELECT pg_sleep(0.02)", &[]).await.unwrap();
+                    }
+                    client.batch_execute("COMMIT").await.unwrap();
+                }
+            })
+        })
+        .collect();
+    let (mut seen, mut losses) = (Vec::new(), 0);
+    while seen.len() < 3 * EACH {
+        let leader = lead(&outbox).await;
+        for _ in 0..3 {
+            let window = read(&outbox, &leader).await;
+            seen.extend(ids(&window).into_iter().map(str::to_owned));
+            if window.pass.is_some() {
+                assert_eq!(outbox.settle(done(&leader, &window)).await.unwrap(), Settled::Stored);
+            }
+        }
+        outbox.forget_slot(&destination()).await.unwrap();
+        losses += 1;
+        outbox.resign(leader).await.unwrap();
+        assert!(losses < 10_000, "{} of {} came", seen.len(), 3 * EACH);
+    }
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let distinct: HashSet<_> = seen.iter().collect();
+    assert_eq!((seen.len(), distinct.len()), (3 * EACH, 3 * EACH));
+    assert!(losses > 2 && outbox.missed() > 0, "{losses} slots, {} missed", outbox.missed());
 }
 
 #[tokio::test]

@@ -92,3 +92,16 @@ pub(super) async fn number(fixture: &Fixture, query: &str) -> i64 {
     let client = fixture.connect().await;
     client.query_one(&*fixture.sql(query), &[]).await.unwrap().get(0)
 }
+
+/// How many pages a query looks at.
+pub(super) async fn pages(fixture: &Fixture, query: &str) -> u64 {
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}");
+    let said = fixture.connect().await.simple_query(&fixture.sql(&explain)).await.unwrap();
+    let row = said.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let said: serde_json::Value = serde_json::from_str(row.unwrap()).unwrap();
+    let pages = |kind| said[0]["Plan"][kind].as_u64().unwrap();
+    pages("Shared Hit Blocks") + pages("Shared Read Blocks")
+}

@@ -19,7 +19,7 @@ const MEMORY_MAX_KIB: u64 = 200 * 1024;
 const SPENT: &str =
     "SELECT count(*) FROM semel.outbox_parked WHERE attempts > 0 OR state <> 'behind'";
 
-/// M43: a destination that is away under load spends no attempt and no memory: nothing waits for an
+/// M38, M43: a destination that is away under load spends no attempt and no memory: nothing waits for an
 /// operator, and all of it is delivered when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_spends_no_attempt_and_no_memory() {

@@ -2,6 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
+use rusqlite::{Connection, types::Value};
 use semel::{
     Fingerprint, IntentId, Key, Operation, Outcome, Permit, Scope, Store, StoreError,
     StoreErrorKind, Tenant, Timestamp, Token,
@@ -78,5 +79,64 @@ pub(crate) fn sound<T>(answer: Result<T, StoreError>) -> Option<T> {
             assert!(known.contains(&error.kind()), "{error:?}");
             None
         }
+    }
+}
+
+/// Lets any value into any column of a file's tables: the rules of the schema are somebody else's then.
+pub(crate) fn loosen(conn: &Connection) {
+    let lax = "PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET sql = replace(replace(replace(
+            sql, ' NOT NULL', ''), ') STRICT, WITHOUT', ') WITHOUT'), ') STRICT', ')')
+        WHERE type = 'table' AND name LIKE 'semel%' AND name <> 'semel_meta';
+        PRAGMA writable_schema = RESET; PRAGMA ignore_check_constraints = ON;";
+    conn.execute_batch(lax).expect("the schema can be written");
+}
+
+/// Changes rows: again and again a column, a type, a length and the value's bytes. Each place is a table, a column, and
+/// which rows of it may be changed.
+pub(crate) fn tamper(conn: &Connection, places: &[(&str, &str, &str)], mut changes: &[u8]) {
+    while let [place, kind, length, rest @ ..] = changes {
+        let (bytes, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        changes = rest;
+        let (table, column, rows) = places[usize::from(*place) % places.len()];
+        let change = format!("UPDATE {table} SET {column} = ?1 WHERE {rows}");
+        // A name that is taken, and what no file can hold, stay out.
+        let _ = conn.execute(&change, [value(*kind, bytes)]);
+    }
+}
+
+/// A value of any type that SQLite has.
+pub(crate) fn value(kind: u8, bytes: &[u8]) -> Value {
+    let eight = || std::array::from_fn(|at| bytes.get(at).copied().unwrap_or_default());
+    match kind % 5 {
+        0 => Value::Null,
+        1 => Value::Integer(i64::from_le_bytes(eight())),
+        2 => Value::Real(f64::from_le_bytes(eight())),
+        3 => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+        _ => Value::Blob(bytes.to_vec()),
+    }
+}
+
+/// Pieces of bytes, a length before each.
+pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Pieces<'a> {
+    /// The next one; empty at the end.
+    pub(crate) fn next(&mut self) -> &'a [u8] {
+        let Some((length, rest)) = self.0.split_first() else { return &[] };
+        let (piece, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        self.0 = rest;
+        piece
+    }
+
+    /// The next one; none if its first byte says so.
+    pub(crate) fn optional(&mut self) -> Option<&'a [u8]> {
+        self.next().split_first().filter(|(first, _)| **first != 0).map(|(_, rest)| rest)
+    }
+
+    /// The next one as text, up to its first zero.
+    pub(crate) fn text(&mut self) -> String {
+        let name = self.next().split(|byte| *byte == 0).next().unwrap_or_default();
+        String::from_utf8_lossy(name).into_owned()
     }
 }

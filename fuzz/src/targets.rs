@@ -8,15 +8,20 @@ mod codec;
 mod command_line;
 mod config;
 mod drill_plan;
+mod events;
 mod file;
 mod forms;
 mod headers;
+mod inbox_rows;
+mod kafka_records;
 mod key;
+mod outbox_rows;
 mod permit;
 mod pointers;
 mod routes;
 mod rows;
 mod secrets;
+mod slot;
 mod spans;
 mod status;
 mod stores;
@@ -33,4 +38,4 @@ macro_rules! targets {
     };
 }
 
-targets! { answers, bodies, canonicaliser, client, codec, command_line, config, drill_plan, file, forms, headers, key, permit, pointers, routes, rows, secrets, spans, status, stores, upstream }
+targets! { answers, bodies, canonicaliser, client, codec, command_line, config, drill_plan, events, file, forms, headers, inbox_rows, kafka_records, key, outbox_rows, permit, pointers, routes, rows, secrets, slot, spans, status, stores, upstream }

@@ -77,7 +77,7 @@ macro_rules! replays {
     };
 }
 
-replays! { answers, bodies, canonicaliser, client, codec, command_line, config, drill_plan, file, forms, headers, key, permit, pointers, routes, rows, secrets, spans, status, stores, upstream }
+replays! { answers, bodies, canonicaliser, client, codec, command_line, config, drill_plan, events, file, forms, headers, inbox_rows, kafka_records, key, outbox_rows, permit, pointers, routes, rows, secrets, slot, spans, status, stores, upstream }
 
 #[test]
 fn every_target_is_replayed_documented_and_has_a_corpus() {

@@ -109,8 +109,12 @@ fn copy(arrived: &Arrived) -> (EventId, Lane, Number) {
 
 /// How long a run goes: as `SEMEL_TEST_SECONDS` says, or this many seconds.
 fn run_for(seconds: u64) -> Duration {
-    let said = std::env::var("SEMEL_TEST_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(said.unwrap_or(seconds))
+    Duration::from_secs(setting("SEMEL_TEST_SECONDS", seconds))
+}
+
+/// A number that the environment may say.
+fn setting(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
 async fn connect(url: &str) -> tokio_postgres::Client {

@@ -13,7 +13,7 @@ use semel_testkit::Deliveries;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-use super::{Shop, connect};
+use super::{Shop, connect, setting};
 
 /// How writers write.
 #[derive(Clone, Copy)]
@@ -35,7 +35,7 @@ impl Dice {
 }
 
 /// How a transaction goes: half of them touch another table first, one in 500 stays open for 2 s with
-/// all that it locked, one in 20 is rolled back.
+/// all that it locked, so many of a hundred are rolled back.
 struct Course {
     aggregate: i32,
     other_first: bool,
@@ -44,37 +44,40 @@ struct Course {
 }
 
 impl Course {
-    fn draw(dice: &mut Dice, aggregates: usize) -> Self {
+    fn draw(dice: &mut Dice, aggregates: usize, rolled_back: u64) -> Self {
         Self {
             aggregate: i32::try_from(dice.below(aggregates as u64)).unwrap(),
             other_first: dice.below(2) == 0,
             stays_open: dice.below(500) == 0,
-            rolls_back: dice.below(20) == 0,
+            rolls_back: dice.below(100) < rolled_back,
         }
     }
 }
 
-/// Starts writers that go on until the shop is closed.
+/// Starts writers that go on until the shop is closed. `SEMEL_TEST_WRITERS` says how many, and
+/// `SEMEL_TEST_ROLLED_BACK` how many of a hundred transactions are rolled back.
 pub(super) async fn write(shop: &Shop, writing: Writing) -> Vec<JoinHandle<()>> {
     let url = shop.server.url();
     let transact = Transact::loader().load(&connect(&url).await).await.unwrap();
     let seed = u64::from(std::process::id());
-    println!("seed {seed}");
-    let writer = |n: usize| {
+    let writers = setting("SEMEL_TEST_WRITERS", writing.writers as u64);
+    let rolled_back = setting("SEMEL_TEST_ROLLED_BACK", 5);
+    println!("seed {seed}, {writers} writers, {rolled_back} of 100 rolled back");
+    let writer = |n: u64| {
         let (url, transact, closed) = (url.clone(), transact.clone(), shop.closed.clone());
         let deliveries = Arc::clone(&shop.deliveries);
         tokio::spawn(async move {
             let mut client = connect(&url).await;
-            let mut dice = Dice(seed.wrapping_mul(1_000) + n as u64);
+            let mut dice = Dice(seed.wrapping_mul(1_000) + n);
             while !closed.is_cancelled() {
-                let course = Course::draw(&mut dice, writing.aggregates);
+                let course = Course::draw(&mut dice, writing.aggregates, rolled_back);
                 transaction(&mut client, &transact, &deliveries, course).await;
                 // The writers' pace: a load of the test, which nothing waits for.
                 tokio::time::sleep(writing.pause).await;
             }
         })
     };
-    (0..writing.writers).map(writer).collect()
+    (0..writers).map(writer).collect()
 }
 
 async fn transaction(

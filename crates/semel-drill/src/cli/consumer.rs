@@ -42,7 +42,11 @@ impl ConsumerArgs {
         if let Some(patience) = self.options.patience {
             plan.bounds.patience = patience;
         }
-        let url = self.target.as_ref().or(plan.target.as_ref()).ok_or_else(no_target)?;
+        let url = self.target.as_ref().or(plan.target.as_ref());
+        let url = match url {
+            None if !plan.message.command.is_empty() => Consumer::NOBODY,
+            url => url.ok_or_else(no_target)?,
+        };
         let ca = self.options.ca()?;
         let target = Target::parse(url, ca)?;
         let seed = self.options.seed(plan.bounds.seed)?;

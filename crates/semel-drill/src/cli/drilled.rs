@@ -168,7 +168,16 @@ async fn drilled(
     };
     Ok(Report {
         name: drill.plan.secrets.masked(&drill.plan.name),
-        target: drill.target.url().to_owned(),
+        target: match drill.program() {
+            // In one line, whatever a script looks like.
+            Some(program) => {
+                let words: Vec<_> =
+                    program.start.iter().flat_map(|word| word.split_whitespace()).collect();
+                words.join(" ")
+            }
+            None => drill.target.url().to_owned(),
+        },
+        program: drill.program().cloned(),
         contract,
         seed: drill.seed,
         took: began.elapsed(),

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Where nobody listens: a plan is looked at without asking anybody.
-const NOBODY: &str = "http://127.0.0.1:9";
+const NOBODY: &str = Consumer::NOBODY;
 
 /// Shows, lists and checks plans
 #[derive(Args, Debug)]
@@ -105,8 +105,8 @@ fn can_be_tried(drill: &Drill, scenarios: &[&dyn Scenario]) -> Result<(), Failur
     let rules: Vec<_> = rules.collect();
     let tried = rules.iter().filter(|(_, how)| how == "can be tried").count();
     say(&two_columns(rules.iter().map(|(name, how)| (*name, how.as_str()))))?;
-    let target =
-        if plan.target.is_none() { "; it names no target, so `--target` must" } else { "" };
+    let has_target = plan.target.is_some() || drill.program().is_some();
+    let target = if has_target { "" } else { "; it names no target, so `--target` must" };
     let title = plan.secrets.masked(&plan.name);
     say(&format!("\n{title}: {tried} of {} rules can be tried{target}", rules.len()))
 }

@@ -13,7 +13,7 @@ use std::{path::Path, time::Duration};
 pub use self::scenario::rules;
 use crate::{
     effects::{Effects, EffectsError},
-    http::{Drill, Progress, Target, run_each, scenario::Scenario},
+    http::{Drill, Program, Progress, Target, run_each, scenario::Scenario},
     plan::{ConsumerPlan, Names},
     report::Verdict,
 };
@@ -28,6 +28,9 @@ pub struct Consumer {
 }
 
 impl Consumer {
+    /// Where nobody listens: the target of a plan whose messages go to a program.
+    pub const NOBODY: &str = "http://127.0.0.1:9";
+
     /// Opens what counts. Nobody is asked yet.
     ///
     /// # Errors
@@ -43,7 +46,10 @@ impl Consumer {
         let effects = Effects::open(&pushed.effects, &target, ca, wait)?;
         let state = plan.ordered.as_ref().and_then(|ordered| ordered.state.as_ref());
         let state = state.map(|spec| Effects::open(spec, &target, ca, wait)).transpose()?;
-        Ok(Self { drill: Drill::new(pushed, target, effects, seed), plan, state })
+        let (start, folder) = (plan.message.command.clone(), plan.message.folder.clone());
+        let program = (!start.is_empty()).then_some(Program { start, folder });
+        let drill = Drill::new(pushed, target, effects, seed).handed_to(program);
+        Ok(Self { drill, plan, state })
     }
 
     /// Returns the drill of the requests that push its messages.

@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
-use super::{memory::Memory, process::Process, target::Target};
+use super::{
+    exchange::{Got, How, Request},
+    memory::Memory,
+    process::Process,
+    program::Program,
+    target::Target,
+};
 use crate::{
     effects::Effects,
     plan::{Expected, Late, Plan},
@@ -23,6 +29,8 @@ pub struct Drill {
     pub seed: u64,
     /// The API's process, where the plan starts it.
     process: Option<Process>,
+    /// The program that each request is handed to, where it is not sent.
+    program: Option<Program>,
     pub(crate) memory: Memory,
 }
 
@@ -32,7 +40,33 @@ impl Drill {
     pub fn new(plan: Plan, target: Target, effects: Effects, seed: u64) -> Self {
         let expected = plan.expected();
         let process = plan.process.as_ref().map(|spec| Process::new(spec, &target));
-        Self { plan, expected, target, effects, seed, process, memory: Memory::default() }
+        let memory = Memory::default();
+        Self { plan, expected, target, effects, seed, process, program: None, memory }
+    }
+
+    /// Hands each request to a program instead of sending it.
+    #[must_use]
+    pub fn handed_to(mut self, program: Option<Program>) -> Self {
+        self.program = program;
+        self
+    }
+
+    /// The program that each request is handed to, where it is not sent.
+    #[must_use]
+    pub const fn program(&self) -> Option<&Program> {
+        self.program.as_ref()
+    }
+
+    /// Sends a request, or hands it to the program.
+    pub(crate) async fn send(&self, request: &Request, how: How) -> Got {
+        let within = self.answer_within();
+        match &self.program {
+            Some(program) => {
+                let handed = tokio::time::timeout(within, program.send(request, how));
+                handed.await.unwrap_or(Got::TimedOut)
+            }
+            None => self.target.send(request, how, within).await,
+        }
     }
 
     /// How long one answer may take.

@@ -11,6 +11,7 @@ mod drill;
 pub(crate) mod judge;
 pub(crate) mod memory;
 pub(crate) mod process;
+pub(crate) mod program;
 mod reform;
 mod run;
 mod target;
@@ -23,6 +24,7 @@ pub use self::{
     connection::Connection,
     drill::Drill,
     exchange::{Answer, Exchange, Got, How, Request},
+    program::Program,
     run::{Progress, run, run_each},
     target::{Target, TargetError},
     trial::{Trial, Tried},

@@ -160,16 +160,20 @@ impl<'d> Trial<'d> {
     /// Sends a request, and keeps what came of it as evidence.
     pub(crate) async fn send(&self, what: &str, request: &Request, how: How) -> Got {
         let sent_at = self.started.elapsed();
-        let got = self.drill.target.send(request, how, self.drill.answer_within()).await;
+        let got = self.drill.send(request, how).await;
         self.keep(what, request, &got, sent_at);
         got
     }
 
-    /// Makes a connection for [`send_on`](Self::send_on), so that many can be released together.
-    pub(crate) async fn connect(&self) -> Tried<Connection> {
+    /// Makes a connection for [`send_on`](Self::send_on), so that many can be released together; none
+    /// where a program is started for each request.
+    pub(crate) async fn connect(&self) -> Tried<Option<Connection>> {
+        if self.drill.program().is_some() {
+            return Ok(None);
+        }
         let made = tokio::time::timeout(self.drill.answer_within(), self.drill.target.connect());
         match made.await {
-            Ok(Ok(connection)) => Ok(connection),
+            Ok(Ok(connection)) => Ok(Some(connection)),
             Ok(Err(why)) => failed(why),
             Err(_) => failed("cannot connect in time"),
         }
@@ -178,10 +182,13 @@ impl<'d> Trial<'d> {
     /// Sends a request on a connection that was made before.
     pub(crate) async fn send_on(
         &self,
-        connection: Connection,
+        connection: Option<Connection>,
         what: &str,
         request: &Request,
     ) -> Got {
+        let Some(connection) = connection else {
+            return self.send(what, request, How::Whole).await;
+        };
         let sent_at = self.started.elapsed();
         let answered = connection.send(request, How::Whole);
         let answered = tokio::time::timeout(self.drill.answer_within(), answered).await;

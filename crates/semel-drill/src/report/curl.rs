@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::Report;
-use crate::http::{Answer, Exchange, Got, Request};
+use crate::http::{Answer, Exchange, Got, Program, Request, program::variable};
 
 /// How many bytes of a request's body are shown: what is longer is not repeated by hand.
 const SENT_BYTES_MAX: usize = 2_000;
@@ -31,6 +31,9 @@ impl Report {
     }
 
     fn command(&self, request: &Request) -> String {
+        if let Some(program) = &self.program {
+            return self.handed(program, request);
+        }
         let url = format!("{}{}", self.target, self.secrets.masked(&request.path));
         let mut command = format!("curl -i -X {} {}", request.method, quoted(&url));
         for (name, value) in &request.headers {
@@ -63,6 +66,27 @@ impl Report {
         command
     }
 
+    /// The same for a program: its variables and its standard input.
+    fn handed(&self, program: &Program, message: &Request) -> String {
+        let mut command = match std::str::from_utf8(&message.body) {
+            Ok(text) if text.len() <= SENT_BYTES_MAX => {
+                format!("printf %s {} | env", quoted(&self.secrets.masked(text)))
+            }
+            _ => format!("env < BODY  # {} bytes\n      ", message.body.len()),
+        };
+        for (name, value) in &message.headers {
+            let value = self.secrets.masked_header(name, value);
+            let _infallible = write!(command, " {}={}", variable(name), quoted(&value));
+        }
+        for word in &program.start {
+            let _infallible = write!(command, " {}", quoted(&self.secrets.masked(word)));
+        }
+        match &program.folder {
+            Some(folder) => format!("cd {} && {command}", quoted(&folder.to_string_lossy())),
+            None => command,
+        }
+    }
+
     fn got(&self, got: &Got) -> String {
         match got {
             Got::Answer(answer) => self.answer(answer),
@@ -77,7 +101,7 @@ impl Report {
         let start: String = text.chars().take(ANSWERED_CHARS_MAX).collect();
         let dots = if start.len() < text.len() { "…" } else { "" };
         let mut shown = answer.status.to_string();
-        for name in ["location", "retry-after", semel::wire::IDEMPOTENT_REPLAYED] {
+        for name in ["ended", "location", "retry-after", semel::wire::IDEMPOTENT_REPLAYED] {
             if let Some(value) = answer.header(name) {
                 let value = self.secrets.masked_header(name, value);
                 let _infallible = write!(shown, " ({name}: {value})");

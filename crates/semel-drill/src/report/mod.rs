@@ -9,7 +9,7 @@ mod table;
 use std::time::Duration;
 
 use crate::{
-    http::{Exchange, scenario::Rule},
+    http::{Exchange, Program, scenario::Rule},
     plan::{Contract, Secrets},
 };
 
@@ -79,6 +79,8 @@ pub struct Report {
     pub name: String,
     /// Where the API listens.
     pub target: String,
+    /// The program that each message was handed to, where none was sent.
+    pub program: Option<Program>,
     /// Whose answers were expected; nobody's where a consumer was drilled.
     pub contract: Option<Contract>,
     /// What chance followed from.

@@ -207,12 +207,7 @@ impl Stage {
 
     /// Settles what nobody can say, as the books say, and asks for it again.
     pub(super) async fn settle(&mut self, progress: &Progress) -> Result<Settled, StackError> {
-        if let Some(application) = &self.application {
-            progress.say("the application's books are read");
-            for (number, effects) in application.effects().await? {
-                self.ledger.has_at_least(number, effects);
-            }
-        }
+        self.read_books().await?;
         progress.say("the operator resolves what is unknown");
         let home = self.folder.join("gateway-0");
         let operator = Operator::new(&self.settings, &self.place.settings()?, home).await?;
@@ -230,6 +225,7 @@ impl Stage {
                 break;
             }
             let records = operator.unknown().await?;
+            self.read_books().await?;
             resolved.add(operator.resolve(&records, &self.ledger).await?);
             left = self.settled(left.into()).await;
         }
@@ -237,6 +233,15 @@ impl Stage {
             self.crowd.watch.wrong(format!("intent {number} is unknown again and again"));
         }
         Ok(Settled { unknown, came_back, unexplained, resolved })
+    }
+
+    /// Enters into the ledger what nobody heard of, as the application's own books have it.
+    async fn read_books(&self) -> Result<(), StackError> {
+        let Some(application) = &self.application else { return Ok(()) };
+        for (number, effects) in application.effects().await? {
+            self.ledger.has_at_least(number, effects);
+        }
+        Ok(())
     }
 
     /// Asks for what was resolved, notes what is told, and returns what is unknown again.
@@ -295,12 +300,10 @@ impl Stage {
     }
 
     /// Waits until every event has arrived, or for too long, and judges what did.
-    async fn delivered(&self) -> Option<Events> {
-        let application = self.application.as_ref()?;
+    async fn delivered(&self) -> Result<Option<Events>, StackError> {
+        let Some(application) = &self.application else { return Ok(None) };
         // What ran again after it was resolved has written effects and events of its own.
-        if let Ok(effects) = application.effects().await {
-            effects.into_iter().for_each(|(number, count)| self.ledger.has_at_least(number, count));
-        }
+        self.read_books().await?;
         let deliveries = &application.deliveries;
         // As long as something still arrives, it is waited for: what was confirmed comes never again.
         let (mut count, mut since) = (deliveries.delivered_count(), Instant::now());
@@ -311,7 +314,7 @@ impl Stage {
                 (count, since) = (now, Instant::now());
             }
         }
-        Some(Events::of(deliveries))
+        Ok(Some(Events::of(deliveries)))
     }
 
     /// Compares the books with what was told.
@@ -328,7 +331,7 @@ impl Stage {
             crowd: &self.crowd,
             ledger: &self.ledger,
             log: &self.log,
-            events: self.delivered().await,
+            events: self.delivered().await?,
             counts: operator.counts().await?,
         };
         Ok(judge(&seen, raged, settled, replays))

@@ -133,6 +133,7 @@ async fn the_report_shows_the_pair_of_keys_that_were_taken_for_one() {
         name: plan.name.clone(),
         target: api.url(),
         contract: Some(plan.contract),
+        program: None,
         seed: 7,
         took: Duration::ZERO,
         interrupted: false,

@@ -78,6 +78,7 @@ fn report() -> Report {
     Report {
         name: "payments & more".to_owned(),
         target: "http://127.0.0.1:8080".to_owned(),
+        program: None,
         contract: Some(Contract::Ietf),
         seed: 7,
         took: Duration::from_millis(61_250),

@@ -40,6 +40,7 @@ pub(in crate::plan) fn check(plan: &ConsumerPlan, reading: &mut Reading<'_>) {
             }
         }
     }
+    command(plan, reading);
     effects::check(&EFFECTS, &plan.effects, reading);
     if let Some(state) = plan.ordered.as_ref().and_then(|ordered| ordered.state.as_ref()) {
         effects::check(&STATE, state, reading);
@@ -74,6 +75,31 @@ fn message(plan: &ConsumerPlan, reading: &mut Reading<'_>) {
             "`message` names `{{id}}` nowhere, and the format \"plain\" has no header for it: no copy \
              could be told from another message",
         );
+    }
+}
+
+/// A program has no address: what is asked of a server needs its own.
+fn command(plan: &ConsumerPlan, reading: &mut Reading<'_>) {
+    let Some(program) = plan.message.command.first() else { return };
+    if program.is_empty() {
+        reading.problem("message.command", "`message.command` must begin with a program");
+    }
+    if plan.target.is_some() {
+        return;
+    }
+    let state = plan.ordered.as_ref().and_then(|ordered| ordered.state.as_ref());
+    let urls = [("effects.url", Some(&plan.effects)), ("ordered.state.url", state)];
+    for (place, spec) in urls {
+        if spec.and_then(|spec| spec.url.as_ref()).is_some_and(|url| url.starts_with('/')) {
+            let message = format!(
+                "`{place}` is a path, and messages go to a program: set `target`, or name a whole URL"
+            );
+            reading.problem(place, message);
+        }
+    }
+    if plan.process.is_some() {
+        let message = "`process.ready` is a path, and messages go to a program: set `target`";
+        reading.problem("process.ready", message);
     }
 }
 

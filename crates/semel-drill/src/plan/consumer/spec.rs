@@ -1,6 +1,6 @@
 //! The settings of a plan for a consumer, each declared once.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use crate::plan::{
     mask::Secrets,
@@ -16,7 +16,7 @@ table! {
         /// Where the consumer listens, such as `http://127.0.0.1:8080`. `--target` of the command line
         /// wins.
         target: Option<String>,
-        /// The message, and how it is pushed.
+        /// The message, and how it is delivered: pushed as a request, or handed to a program.
         message: MessageSpec,
         /// Other bodies of the message. Each names `{{intent}}` too.
         variants: MessageVariants,
@@ -41,12 +41,20 @@ table! {
 }
 
 table! {
-    /// The message, and how it is pushed.
+    /// The message, and how it is delivered: pushed as a request, or handed to a program.
     pub struct MessageSpec {
+        /// A program and its arguments, run for each message instead of a request: its headers are
+        /// variables (`CE_ID` for `ce-id`), its body is the standard input. It ends when the message is
+        /// handled: 0 acknowledges it, 65 (`EX_DATAERR`) refuses it for good, anything else has it
+        /// delivered again. It is killed where a connection would be cut short.
+        command: Vec<String> = [],
+        /// Where that program runs; a relative path starts at the plan's folder, and `"."` is that folder.
+        /// Unless said, where the drill runs.
+        folder: Option<PathBuf>,
         /// The method.
         method: String = "POST",
         /// The target's path with its query.
-        path: String,
+        path: String = "/",
         /// Which headers are sent: `"relay"`, those of Semel's relay (`idempotency-key` and CloudEvents);
         /// `"cloudevents"`, those of CloudEvents 1.0 in binary mode; `"plain"`, none but `headers`.
         format: Format = "relay",

@@ -7,7 +7,14 @@
 mod postgres;
 mod sqlite;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use semel::{
     SystemClock,
@@ -15,7 +22,7 @@ use semel::{
     outbox::{EventId, Lane},
 };
 use semel_testkit::{Deliveries, SeededEntropy};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use self::{postgres::PostgresBooks, sqlite::SqliteBooks};
 use super::{
@@ -30,6 +37,8 @@ const KIND: &str = "drill";
 const AGGREGATES: u64 = 40;
 /// One transaction of so many is rolled back after it has appended its event.
 const ROLLED_BACK_OF: u64 = 16;
+/// How often it is looked whether somebody still acts.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// One transaction: an effect of an intent, and the event of it.
 #[derive(Clone, Debug)]
@@ -68,6 +77,8 @@ pub(super) struct Application {
     /// Whether an intent may have one effect only.
     keyed: bool,
     patience: Duration,
+    /// How many act now.
+    acting: Arc<AtomicUsize>,
     pub(super) deliveries: Arc<Deliveries>,
 }
 
@@ -89,6 +100,7 @@ impl Application {
             keyed: settings.upstream == Upstream::Keyed,
             // It gives up before the gateway does, so that it can still say so.
             patience: settings.answer_wait() * 3 / 4,
+            acting: Arc::default(),
             deliveries: Arc::default(),
         }
     }
@@ -106,6 +118,7 @@ impl Application {
     pub(super) async fn act(&self, intent: u64, nth: u64) -> Wrote {
         let chance = SeededEntropy::new(self.seed.rotate_left(33) ^ intent.rotate_left(8) ^ nth);
         let aggregate = chance.below(AGGREGATES);
+        let _acting = Acting::begins(&self.acting);
         if chance.below(ROLLED_BACK_OF) == 0 {
             self.write(intent, aggregate, Ends::RolledBack).await;
         }
@@ -129,8 +142,12 @@ impl Application {
     }
 
     /// Reads from the books what nobody said: how many effects each intent has, and which events of
-    /// uncertain transactions are committed.
+    /// uncertain transactions are committed. Whoever acts is waited for, and so is every transaction that
+    /// is not over: a commit whose answer was lost may still wait for its standby.
     pub(super) async fn effects(&self) -> Result<BTreeMap<u64, u64>, StackError> {
+        while self.acting.load(Ordering::SeqCst) > 0 {
+            sleep(LOOK_EVERY).await;
+        }
         let rows = match &self.books {
             Books::Postgres(books) => books.rows().await?,
             Books::Sqlite(books) => books.rows().await?,
@@ -151,6 +168,22 @@ impl Application {
             Books::Postgres(_) => None,
             Books::Sqlite(books) => timeout(self.patience, books.rest()).await.ok(),
         }
+    }
+}
+
+/// Somebody who acts, until it is dropped.
+struct Acting(Arc<AtomicUsize>);
+
+impl Acting {
+    fn begins(acting: &Arc<AtomicUsize>) -> Self {
+        acting.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(acting))
+    }
+}
+
+impl Drop for Acting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

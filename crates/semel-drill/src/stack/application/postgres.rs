@@ -25,7 +25,12 @@ const NEXT: &str = "INSERT INTO drill_aggregate VALUES ($1, 1)
 const EFFECT: &str = "INSERT INTO drill_effect VALUES ($1::text::uuid, $2) ON CONFLICT DO NOTHING";
 const PUBLISH: &str = "SELECT semel.publish($1, $2, 'Done', $3, id => $4::text::uuid,
     aggregate_version => $5)";
+/// Waits for the end of every transaction that has written an effect, also of one whose commit waits for
+/// a standby, and so is not to be seen yet.
+const ALL_ENDED: &str = "LOCK TABLE drill_effect IN SHARE MODE";
 const ROWS: &str = "SELECT intent, event::text FROM drill_effect";
+/// How long the last transaction may take until it has ended.
+const READ_WAIT: Duration = Duration::from_secs(60);
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// The books on a server.
@@ -69,8 +74,17 @@ impl PostgresBooks {
 
     /// Reads every effect with its event.
     pub(super) async fn rows(&self) -> Result<Vec<(u64, EventId)>, StackError> {
-        let client = self.connected().await.map_err(|error| stuck(&error))?;
-        let rows = client.query(ROWS, &[]).await.map_err(|error| stuck(&error))?;
+        let rows = async {
+            let mut client = self.connected().await?;
+            let transaction = client.transaction().await?;
+            transaction.batch_execute(ALL_ENDED).await?;
+            let rows = transaction.query(ROWS, &[]).await?;
+            transaction.commit().await?;
+            Ok::<_, Error>(rows)
+        };
+        let read = timeout(READ_WAIT, rows).await;
+        let late = |_| StackError::Stuck("the application's transactions never end".to_owned());
+        let rows = read.map_err(late)?.map_err(|error| stuck(&error))?;
         let read = rows.iter().filter_map(|row| {
             let intent = u64::try_from(row.get::<_, i64>(0)).ok()?;
             Some((intent, row.get::<_, &str>(1).parse().ok()?))

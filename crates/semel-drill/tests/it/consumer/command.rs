@@ -84,6 +84,7 @@ fn everything_that_is_wrong_with_a_plan_is_told_at_once() {
         ("deliveries = 4", "deliveries = 1", "`bounds.deliveries` must be from 2 to 100"),
         ("[bounds]", "[answers]\nrefused = [503]\n[bounds]", "statuses from 400 to 499"),
         ("path = \"/events\"", "path = \"events\"", "must begin with \"/\""),
+        ("path = \"/events\"", "command = [\"x\"]", "messages go to a program: set `target`"),
     ] {
         let told = wrong(from, to);
         assert!(told.contains(says), "{from} → {to}: {told}");

@@ -4,6 +4,7 @@ mod billing;
 mod command;
 mod faults;
 mod inbox;
+mod program;
 mod service;
 
 use semel_drill::{consumer::Consumer, http::Target, plan::ConsumerPlan, report::Verdict};

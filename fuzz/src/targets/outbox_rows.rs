@@ -153,7 +153,7 @@ impl Kept {
             sound(store.settle(all).await);
         }
         sound(store.parked_lanes(destination(), None).await);
-        sound(store.due(destination(), 10).await);
+        sound(store.due(destination(), 10, 10).await);
         sound(store.destinations().await);
         sound(store.events(EventFilter { limit: 10, ..EventFilter::default() }).await);
         let listed =
@@ -164,7 +164,7 @@ impl Kept {
                 sound(store.mark(destination(), vec![parked.seq], state, actor()).await);
             }
         }
-        sound(store.due(destination(), 10).await);
+        sound(store.due(destination(), 10, 10).await);
         let all = EventFilter { limit: 10, ..EventFilter::default() };
         sound(store.replay(destination(), all, actor()).await);
         sound(store.outbox_audit(None, 10).await);

@@ -72,6 +72,7 @@ pub(super) async fn measure(server: &Postgres, store: &Arc<PostgresStore>, span:
             .start()
             .unwrap();
         while !relay.destinations()[0].leading {
+            // Nothing tells of it; the bench is ended by hand if nobody ever leads.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let until = Instant::now() + span;
@@ -107,6 +108,7 @@ async fn write(
         times.committed.lock().unwrap().insert(row.get(0), Instant::now());
         hint.iter().for_each(Relay::hint);
         nth += 1;
+        // The pace of the load, which nothing waits for.
         tokio::time::sleep(pause).await;
     }
 }

@@ -44,6 +44,7 @@ pub(super) async fn measure(server: &Postgres, store: &PostgresStore, held_for: 
             let claimed = claims(&worker, &claim, WORK).await;
             turns.push(Turn { at, read, claimed });
             while store.retain(MINUTE).await.unwrap().more {}
+            // The pace of the load, which nothing waits for.
             tokio::time::sleep((at + EVERY).saturating_sub(began.elapsed())).await;
         }
         let way = if held { "a snapshot held" } else { "nobody else" };

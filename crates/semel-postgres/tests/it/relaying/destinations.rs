@@ -106,6 +106,7 @@ async fn a_dead_destination_costs_the_other_no_time_and_is_told_of() {
             relay.retention_held_up(),
             relay.unready()
         );
+        // Polled with the deadline above.
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert!(why.contains("the partition outbox_p") && why.contains("since 20"), "{why}");
@@ -113,6 +114,7 @@ async fn a_dead_destination_costs_the_other_no_time_and_is_told_of() {
     dead.mend().await;
     while relay.dropped() == dropped || relay.retention_held_up().is_some() {
         assert!(Instant::now() < deadline, "{:?}", relay.retention_held_up());
+        // Polled with the deadline above.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(relay.close(Duration::from_secs(20)).await);

@@ -230,7 +230,7 @@ async fn events_are_sent_again_as_an_operator_says() {
     assert_eq!(world.state().await.parked, 0);
 }
 
-/// A lane that was set aside is back with the others in bounded time, however much of it keeps coming:
+/// M40: a lane that was set aside is back with the others in bounded time, however much of it keeps coming:
 /// what is parked is sent in runs, and what comes when all of that is in hand is not parked any more.
 #[tokio::test]
 async fn a_busy_lane_that_was_set_aside_is_soon_back() {

@@ -41,7 +41,7 @@ async fn a_poison_event_parks_its_lane_and_others_flow() {
     assert_eq!(world.script.sends(bad).len(), sends.len());
 }
 
-/// A poison event does not hold its lane for ever by outliving its leaders: what is known of it is in
+/// M41: a poison event does not hold its lane for ever by outliving its leaders: what is known of it is in
 /// its parked row, and a span in which it could have been tried often enough stands for the number.
 #[tokio::test]
 async fn a_poison_event_is_given_up_although_its_leaders_keep_dying() {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use semel::{
     SystemClock,
     inbox::{
-        Attempts, Consumer, Delivery, Failed, Handled, Handler, InboxInspect, InboxPolicy,
+        Attempts, By, Consumer, Delivery, Failed, Handled, Handler, InboxInspect, InboxPolicy,
         InboxStore, MessageId, ParkedFilter, Receipt, Recorded, Redelivered, Source, SourceName,
         memory::MemoryInbox,
         runner::{Runner, RunnerBuilder, RunnerError},
@@ -155,8 +155,14 @@ impl Desk {
         self.inbox.handle(&self.policy, delivery, || {
             let id = delivery.message.id().to_owned();
             self.kept.lock().unwrap().effects.push(id);
-            Ok(Some(Bytes::from_static(b"paid")))
+            Ok(self.answer(delivery))
         })
+    }
+
+    /// What a run answers: nothing where only the position of its message is kept.
+    fn answer(&self, delivery: &Delivery) -> Option<Bytes> {
+        let is_kept = self.policy.by == By::Ids || delivery.parked;
+        is_kept.then(|| Bytes::from_static(b"paid"))
     }
 }
 
@@ -179,7 +185,7 @@ impl Handler for Desk {
     }
 
     async fn emit(&self, delivery: &Delivery, recorded: &Recorded) -> Result<(), Failed> {
-        assert_eq!(recorded.answer.as_deref(), Some(&b"paid"[..]));
+        assert_eq!(recorded.answer, self.answer(delivery));
         let mut kept = self.kept.lock().unwrap();
         if kept.emit_fails > 0 {
             kept.emit_fails -= 1;

@@ -247,7 +247,9 @@ fn refused(code: &str) -> &'static str {
         "SM008" => "this transaction already holds the key; claim a key once",
         "SM009" => "another transaction has finished by this permit; roll back and claim again",
         "SM011" => {
-            "the sequence semel.outbox_pos must have CACHE 1 and INCREMENT 1, or events would be lost"
+            "the sequence semel.outbox_pos was changed or set back, and events may be passed over: it must \
+             have CACHE 1 and INCREMENT 1; mend it, end the sessions that appended meanwhile, and replay \
+             what they appended"
         }
         "SM010" => "the destination is led; stop its relay first",
         _ => "a value breaks a bound of Semel's schema",

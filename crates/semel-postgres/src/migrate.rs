@@ -43,6 +43,7 @@ const MIGRATIONS: &[Migration] = &[
         text: include_str!("../migrations/0016_import_safely.sql"),
     },
     Migration { name: "0017_kept_by", text: include_str!("../migrations/0017_kept_by.sql") },
+    Migration { name: "0018_in_order", text: include_str!("../migrations/0018_in_order.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

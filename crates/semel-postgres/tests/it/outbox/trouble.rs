@@ -31,6 +31,32 @@ async fn a_sequence_that_hands_out_positions_ahead_is_refused() {
     }
 }
 
+/// M07: nor does a leader read on when the sequence is changed or set back under it: it would pass over
+/// what is appended then without a word. Once mended, a replay sends what was appended meanwhile.
+#[tokio::test]
+async fn a_sequence_that_is_changed_under_a_leader_stops_it() {
+    let fixture = Fixture::new(Major::V18).await;
+    let store = fixture.open().await;
+    let leader = lead(&store, "kafka").await;
+    let client = fixture.connect().await;
+    run(&client, &fixture, &(publish("1", "a") + &publish("1", "b"))).await;
+    assert_eq!(step(&store, &leader, 10).await.events.len(), 2);
+    for change in [
+        "ALTER SEQUENCE semel.outbox_pos CACHE 20",
+        "ALTER SEQUENCE semel.outbox_pos CACHE 1 INCREMENT 2",
+        "ALTER SEQUENCE semel.outbox_pos INCREMENT 1 CYCLE",
+        "ALTER SEQUENCE semel.outbox_pos NO CYCLE; SELECT setval('semel.outbox_pos', 1)",
+    ] {
+        run(&client, &fixture, change).await;
+        let refused = store.read(leader.clone(), None, 10, 1_000).await.unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{change}");
+        assert!(refused.to_string().contains("semel.outbox_pos"), "{change}: {refused}");
+    }
+    run(&client, &fixture, "SELECT setval('semel.outbox_pos', 2)").await;
+    run(&client, &fixture, &publish("1", "c")).await;
+    assert_eq!(step(&store, &leader, 10).await.events.len(), 1);
+}
+
 /// M22, M23: what comes without an epoch, or with one that is over, settles and renews nothing.
 #[tokio::test]
 async fn an_epoch_that_is_none_or_over_settles_and_renews_nothing() {

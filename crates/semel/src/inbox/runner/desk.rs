@@ -45,12 +45,12 @@ impl Inner {
             },
             known => known,
         };
-        // The attempt before this one did not come to an end at all, so often that it may be what ends
-        // whoever runs it.
-        if let Some(attempts) = attempts.filter(|a| a.count > self.policy.attempts_max)
+        // The attempt before this one did not come to an end at all, since one that fails is given back
+        // there: the message may be what ends whoever runs it.
+        if let Some(attempts) = attempts.filter(|a| a.count > self.attempts_kept())
             && self.parks(&attempts)
         {
-            let why = Failed::Refused("its attempts did not come to an end".into());
+            let why = Failed::Refused("its last attempt did not come to an end".into());
             match self.park(delivery, attempts.count - 1, &why).await {
                 Ok(ParkAnswer::Parked) => return Fared::Ended,
                 // It was handled: what its run recorded is still to be sent.
@@ -98,7 +98,16 @@ impl Inner {
         }
         let (message, count) = (&delivery.message, attempts.count);
         tracing::info!(%message, attempts = count, %why, "a message failed, and is run again");
+        if count >= self.attempts_kept() {
+            self.uncount(vec![message.clone()], Uncount::GivenBack).await;
+        }
         Fared::Again(self.jittered(self.policy.backoff_after(count)))
+    }
+
+    /// How many attempts are counted at most of a message whose attempts come to an end: what is counted
+    /// above tells of one that did not. Never one alone, since giving it back would forget when it began.
+    fn attempts_kept(&self) -> u32 {
+        self.policy.attempts_max.max(2)
     }
 
     /// Parks a message; one that cannot be parked now comes again.

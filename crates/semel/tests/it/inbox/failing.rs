@@ -1,11 +1,17 @@
 //! Messages that fail, and what fails for all of them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use semel::{SystemClock, inbox::InboxPolicy};
+use semel::{
+    SystemClock,
+    inbox::{InboxInspect, InboxPolicy, ParkedFilter},
+};
 use semel_testkit::sources::MemoryQueue;
 
 use super::desk::{Desk, Said, delivery, policy, until};
+
+/// Long enough that a message fails more often than it need before it may be parked.
+const PARK_AFTER: Duration = Duration::from_millis(150);
 
 fn queue_of(ids: &[&str]) -> Arc<MemoryQueue> {
     let queue = MemoryQueue::new(Arc::new(SystemClock::new()));
@@ -26,6 +32,25 @@ async fn a_message_that_always_fails_is_parked_and_the_others_flow() {
         assert_eq!((desk.runs("poison"), desk.effects().len()), (3, 3));
         assert_eq!((stats.failures, stats.parked), (3, 1));
         assert_eq!(desk.attempts("poison").await.count, 0, "M67: they go with the parking");
+    }
+}
+
+/// However often it failed before it may be parked, it is run once more then, and parked for what it
+/// failed of: only an attempt that did not end at all is told as one.
+#[tokio::test]
+async fn a_message_whose_attempts_end_is_parked_for_what_it_failed_of() {
+    for attempts_max in [1, 3] {
+        let late = InboxPolicy { attempts_max, park_after: PARK_AFTER, ..policy() };
+        let desk = Desk::with(late, false, |_, _| Said::Fails);
+        let queue = queue_of(&["a"]);
+        let running = desk.start(queue.clone());
+        until("it is acknowledged", async || queue.acked().len() == 1).await;
+        running.close().await;
+        let filter = ParkedFilter { limit: 100, ..ParkedFilter::default() };
+        let parked = desk.inbox.parked(filter).await.unwrap();
+        assert_eq!(parked.len(), 1);
+        assert!(parked[0].why.contains("it cannot be handled"), "{}", parked[0].why);
+        assert!(desk.runs("a") > parked[0].attempts, "{} runs", desk.runs("a"));
     }
 }
 

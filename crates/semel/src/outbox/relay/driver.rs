@@ -190,7 +190,7 @@ impl Driver {
 
     /// When something is to be done that no report brings about.
     fn wake(&self, term: &Term, now: Monotonic) -> Monotonic {
-        let reads = self.may_read(term).then_some(term.reader.ask.at);
+        let reads = self.may_read(term).then(|| term.reader.ask.at.max(term.catches_up.0));
         let probes = self.circuit.wakes().filter(|_| term.lanes.has_ready());
         let lists = term.parked.wants_listing().then_some(term.listing.at);
         let stuck = self.is_held_up(term).then_some(term.stuck_at);

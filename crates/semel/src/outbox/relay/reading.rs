@@ -32,6 +32,9 @@ const DUE_MAX: usize = 2_000;
 /// The least room for bytes of parked rows with which more are asked for.
 const DUE_BYTES: usize = 64 * 1024;
 
+/// How long at most nothing is read, so that parked lanes catch up: at most an eighth of the time.
+const CATCH_UP: Duration = Duration::from_millis(250);
+
 /// The least time between two listings of parked lanes.
 const LIST_EVERY: Duration = Duration::from_millis(500);
 
@@ -46,7 +49,8 @@ impl Driver {
     }
 
     pub(super) fn read(&mut self, term: &mut Term, now: Monotonic) {
-        if !self.may_read(term) || now < term.reader.ask.at || now >= term.sends_until {
+        let waits = now < term.reader.ask.at.max(term.catches_up.0);
+        if !self.may_read(term) || waits || now >= term.sends_until {
             return;
         }
         term.reader.ask.asking = true;
@@ -140,23 +144,26 @@ impl Driver {
         if let Some(due) = &due {
             term.aside.told(due.iter().flat_map(|due| &due.rows));
         }
+        let mut nearly = false;
         for due in due.unwrap_or_default() {
             self.heed(term, &due);
-            self.take_due(term, due);
+            nearly |= self.take_due(term, due);
         }
+        catch_up(term, nearly, now);
         term.parked.answered();
         if answered && self.closing.has_begun() {
             term.parked.forgive();
         }
     }
 
-    /// Takes what a parked lane sends next in hand.
-    fn take_due(&mut self, term: &mut Term, Due { rows, whole }: Due) {
+    /// Takes what a parked lane sends next in hand. Says whether that was all of it but for what was
+    /// parked since it was asked.
+    fn take_due(&mut self, term: &mut Term, Due { rows, whole }: Due) -> bool {
         let Some(lane) = rows.first().map(|head| head.placed.event.lane.clone()) else {
-            return;
+            return false;
         };
         if !term.parked.takes(&lane) {
-            return;
+            return false;
         }
         let fresh: Vec<Parked> =
             rows.into_iter().filter(|row| !term.parked.knows(row.seq)).collect();
@@ -168,17 +175,18 @@ impl Driver {
         if let Some(nth) = term.lanes.find(&lane)
             && (term.lanes.is_aside(nth) || term.lanes.shut(nth).is_some())
         {
-            return;
+            return false;
         }
         for row in fresh {
             if term.parked.in_hand().0 >= DUE_MAX {
-                return;
+                return false;
             }
             self.take_row(term, row, &lane);
         }
         if whole {
             term.parked.has_all(&lane);
         }
+        whole && term.parked.contains(&lane) && !term.parked.is_whole(&lane)
     }
 
     fn take_row(&mut self, term: &mut Term, row: Parked, lane: &Lane) {
@@ -234,6 +242,17 @@ impl Driver {
             Listed::All(new) => new.iter().for_each(|lane| self.joins(term, lane)),
             Listed::More => self.list_on(term),
         }
+    }
+}
+
+/// Lets lanes catch up of which all is in hand but for what was parked meanwhile. While events of such a
+/// lane come as fast as they are parked, it would never be whole: nothing is read for a moment then.
+fn catch_up(term: &mut Term, nearly: bool, now: Monotonic) {
+    let (until, again) = &mut term.catches_up;
+    if !nearly {
+        *until = now;
+    } else if now >= *again {
+        (*until, *again) = (now.after(CATCH_UP), now.after(CATCH_UP * 8));
     }
 }
 

@@ -33,6 +33,9 @@ pub(super) struct Term {
     pub(super) listing: Paced,
     pub(super) settler: Settler,
     pub(super) versions: Versions,
+    /// Until when nothing is read, so that parked lanes that are nearly back catch up; and from when on
+    /// that may be so again.
+    pub(super) catches_up: (Monotonic, Monotonic),
     /// When stuck lanes are looked at again.
     pub(super) stuck_at: Monotonic,
     /// The store's time, and when it was told.
@@ -87,6 +90,7 @@ impl Term {
             listing: Paced::new(now),
             settler: Settler::new(now),
             versions: Versions::new(policy.versions_max),
+            catches_up: (now, now),
             stuck_at: now,
             store_time: None,
             lost: false,

@@ -115,6 +115,7 @@ impl Table<'_, '_, '_> {
                 None => format!("`{shown}` is not a setting"),
             };
             self.reading.at(ProblemKind::Unknown, &path, key.span(), message);
+            self.reading.places.insert(path, key.span());
         }
     }
 }

@@ -316,8 +316,8 @@ fn a_store_that_forgets_is_refused_for_a_durable_operation() {
     check(
         &format!("store = \"mysql://x\"\n{BASE}"),
         &["semel.toml:1:9: `store` is \"mysql://x\"; it must be \"sqlite:PATH\", \
-           \"postgres://USER@HOST/DATABASE\" or \"memory:\"; a relative path starts at the folder of \
-           this file"],
+           \"postgres://USER@HOST/DATABASE\", \"redis://HOST\", \"rediss://HOST\" or \"memory:\"; a \
+           relative path starts at the folder of this file"],
     );
 }
 

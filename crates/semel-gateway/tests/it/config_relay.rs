@@ -114,7 +114,7 @@ fn what_is_wrong_with_a_destination_is_told_before_anything_runs() {
     check(
         &format!("store = \"memory:\"\n{HOOKS}"),
         &[
-            "semel.toml:2:1: the store `memory:` has no outbox that anybody else could append to; use \
+            "semel.toml:2:1: the store memory: has no outbox that an application could append to; use \
            sqlite:PATH or postgres://USER@HOST/DATABASE",
         ],
     );

@@ -55,9 +55,10 @@ async fn events_are_listed_shown_and_sent_again() {
 }
 
 /// Whatever the type of an aggregate is, what is shown of it can be asked for.
-#[test]
-fn an_aggregate_is_asked_for_as_it_is_shown() {
-    let place = Place::to(&[]);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_aggregate_is_asked_for_as_it_is_shown() {
+    let receiver = taking().await;
+    let place = Place::to(&[("hooks", &receiver)]);
     let db = place.transaction("a", 0..1);
     for (kind, number) in [("a/b", 1), ("50%", 2), ("%2F", 3)] {
         let row = "INSERT INTO semel_outbox (id, aggregatetype, aggregateid, type, payload) \

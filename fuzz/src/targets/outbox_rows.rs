@@ -7,7 +7,7 @@ use std::{cell::RefCell, sync::Arc, time::Duration};
 
 use rusqlite::{Connection, TransactionBehavior};
 use semel::{
-    StoreErrorKind, SystemClock,
+    StoreError, StoreErrorKind, SystemClock,
     entropy::SystemEntropy,
     outbox::{
         Destination, Event, EventId, Lane, Lead, Leader, Led, OutboxInspect, OutboxRetain,
@@ -143,39 +143,38 @@ impl Kept {
 
     async fn every_verb(&self, leader: &Leader) {
         let (store, destination) = (&self.store, || leader.destination.clone());
-        sound(store.renew(leader.clone(), LEASE).await);
-        if let Some(window) = sound(store.read(leader.clone(), None, READ_MAX, usize::MAX).await) {
+        sound_or_refused(store.renew(leader.clone(), LEASE).await);
+        if let Some(window) =
+            sound_or_refused(store.read(leader.clone(), None, READ_MAX, usize::MAX).await)
+        {
             window.events.iter().for_each(told);
             let mut all = settle(leader);
             all.upto = window.pass.zip(Some(window.upto));
             all.park = window.events.iter().map(park).collect();
             all.ends = window.ends;
-            sound(store.settle(all).await);
+            sound_or_refused(store.settle(all).await);
         }
-        sound(store.parked_lanes(destination(), None).await);
-        sound(store.due(destination(), 10, 10).await);
-        sound(store.destinations().await);
-        sound(store.events(EventFilter { limit: 10, ..EventFilter::default() }).await);
-        let listed =
-            sound(store.parked(ParkedFilter { limit: 10, ..ParkedFilter::default() }).await);
+        sound_or_refused(store.parked_lanes(destination(), None).await);
+        sound_or_refused(store.due(destination(), 10, 10).await);
+        sound_or_refused(store.destinations().await);
+        sound_or_refused(store.events(EventFilter { limit: 10, ..EventFilter::default() }).await);
+        let listed = sound_or_refused(
+            store.parked(ParkedFilter { limit: 10, ..ParkedFilter::default() }).await,
+        );
         for parked in listed.unwrap_or_default() {
             told(&parked.placed);
             for state in [ParkedState::Retry, ParkedState::Skip, ParkedState::Drop] {
-                sound(store.mark(destination(), vec![parked.seq], state, actor()).await);
+                sound_or_refused(store.mark(destination(), vec![parked.seq], state, actor()).await);
             }
         }
-        sound(store.due(destination(), 10, 10).await);
+        sound_or_refused(store.due(destination(), 10, 10).await);
         let all = EventFilter { limit: 10, ..EventFilter::default() };
-        sound(store.replay(destination(), all, actor()).await);
-        sound(store.outbox_audit(None, 10).await);
-        sound(store.retain(Duration::from_secs(1)).await);
-        sound(store.resign(leader.clone()).await);
-        // A destination whose row says that it is led is not forgotten.
-        let forgotten = store.forget(destination(), actor()).await;
-        if !matches!(&forgotten, Err(error) if error.kind() == StoreErrorKind::Invalid) {
-            sound(forgotten);
-        }
-        sound(store.lead(asking("bad")).await);
+        sound_or_refused(store.replay(destination(), all, actor()).await);
+        sound_or_refused(store.outbox_audit(None, 10).await);
+        sound_or_refused(store.retain(Duration::from_secs(1)).await);
+        sound_or_refused(store.resign(leader.clone()).await);
+        sound_or_refused(store.forget(destination(), actor()).await);
+        sound_or_refused(store.lead(asking("bad")).await);
     }
 
     /// What nobody touched is read and parked as it was.
@@ -194,6 +193,13 @@ impl Kept {
         let listed = self.store.parked(mine).await.expect("unharmed");
         assert!(listed.iter().any(|row| *row.placed.event == *parked), "{listed:?}");
     }
+}
+
+/// The row of a destination may say that it is led, and is not forgotten; or that it is another's, and
+/// nobody ever led it.
+fn sound_or_refused<T>(answer: Result<T, StoreError>) -> Option<T> {
+    let refused = matches!(&answer, Err(error) if error.kind() == StoreErrorKind::Invalid);
+    if refused { None } else { sound(answer) }
 }
 
 /// What is told as an event is one.

@@ -45,7 +45,7 @@ use self::{
     read::{Reading, Table, refuse},
     schema::{Kind, Section, Value, section, settings, words},
 };
-pub(crate) use self::{schema::Word, span::span};
+pub(crate) use self::{schema::Word, span::span, store::may_hold_password};
 
 settings! {
     /// The whole file.

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::exit::Failure;
 use crate::{
-    config::{Config, Files, StoreUrl},
+    config::{Config, Files, StoreUrl, may_hold_password},
     settings::StoreSettings,
 };
 
@@ -34,9 +34,9 @@ impl StoreArgs {
         };
         let url = StoreUrl::parse(text, Path::new("")).ok_or_else(|| {
             // What is not understood is not repeated where it may hold a password.
-            let shown = if text.contains('@') { "" } else { text.as_str() };
+            let shown = if may_hold_password(text) { "" } else { &format!(" {text}") };
             Failure::usage(format!(
-                "--store {shown} is not a store; write sqlite:PATH, postgres://USER@HOST/DATABASE or \
+                "--store{shown} is not a store; write sqlite:PATH, postgres://USER@HOST/DATABASE or \
                  redis://HOST"
             ))
         })?;

@@ -209,6 +209,12 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+/// Says whether a text that names no store may hold a password: who mistypes the beginning of a URL may
+/// have written one further on, and `host=… password=…` is another way to say where a server is.
+pub(crate) fn may_hold_password(text: &str) -> bool {
+    text.contains(['@', '='])
+}
+
 /// Undoes escapes of ASCII; what is none stays.
 fn unescaped(text: &str) -> String {
     let mut parts = text.split('%');
@@ -291,8 +297,7 @@ impl Value for StoreUrl {
                 None
             }
             Some(url) => Some(url),
-            // Who mistypes the beginning of a URL may have written a password further on.
-            None if value.get_ref().as_str().is_some_and(|text| text.contains('@')) => {
+            None if value.get_ref().as_str().is_some_and(may_hold_password) => {
                 let shown = without_index(path);
                 let message = format!("`{shown}` is no store; it must be {must_be}");
                 reading.at(ProblemKind::Value, path, value.span(), message);

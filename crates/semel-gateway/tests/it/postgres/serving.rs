@@ -183,6 +183,7 @@ async fn no_secret_is_ever_shown() {
         vec!["migrate", "--check", "--store", &nowhere],
         vec!["records", "list", "--store", &nowhere],
         vec!["migrate", "--store", "postgers://u:hunter2@h/d"],
+        vec!["migrate", "--store", "host=h password=hunter2"],
         vec!["migrate", "--store", "postgres://u:hunter2@h:x/d"],
         vec!["migrate", "--store", "postgres://u@h/d?sslmode=hunter2"],
     ] {

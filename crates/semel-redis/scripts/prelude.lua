@@ -89,6 +89,13 @@ local function seen()
   return value, outcome
 end
 
+-- Writes a row of the audit, behind the server's time, which says in what order rows came; only so many are kept.
+local function note(audit, row, kept)
+  local time = redis.call('TIME')
+  redis.call('LPUSH', audit, be8(tonumber(time[1]) * 1000000 + tonumber(time[2])) .. row)
+  redis.call('LTRIM', audit, 0, tonumber(kept) - 1)
+end
+
 -- Makes the server count an answer as a write, where the caller waits until replicas or a disk have what it says.
 local function touch(mark, wanted)
   if wanted == '1' then redis.call('SET', mark, '') end

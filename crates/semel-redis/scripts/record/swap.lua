@@ -8,9 +8,5 @@ if value ~= ARGV[1] or now < tonumber(ARGV[2]) or now > tonumber(ARGV[3]) then
   return { told, 0 }
 end
 put(ARGV[7], ARGV[4], ARGV[5] == '1' and ARGV[6])
-if ARGV[8] ~= '' then
-  local time = redis.call('TIME')
-  redis.call('LPUSH', KEYS[8], be8(tonumber(time[1]) * 1000000 + tonumber(time[2])) .. ARGV[8])
-  redis.call('LTRIM', KEYS[8], 0, tonumber(ARGV[9]) - 1)
-end
+if ARGV[8] ~= '' then note(KEYS[8], ARGV[8], ARGV[9]) end
 return { told, 1 }

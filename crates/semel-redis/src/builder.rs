@@ -1,11 +1,6 @@
 //! How a store is opened.
 
-use std::{
-    fmt,
-    path::PathBuf,
-    sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
-};
+use std::{fmt, path::PathBuf, sync::atomic::AtomicUsize, time::Duration};
 
 use semel::{Outcome, StoreError, store::capability::Durability};
 
@@ -215,7 +210,7 @@ impl RedisBuilder {
             audit_max: self.audit_max.div_ceil(buckets).max(1),
             body_max: self.body_max.min(Outcome::BODY_MAX),
             durability,
-            link: Arc::new(Link::new(connector, space, self.wait, lines, first)),
+            link: Link::new(connector, space, self.wait, lines, first),
             scripts: Scripts::new(self.clock.as_deref()),
             swept: AtomicUsize::new(0),
         })

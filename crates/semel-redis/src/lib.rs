@@ -38,7 +38,7 @@ mod sweep;
 mod verb;
 mod wait;
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 
 use semel::store::capability::Durability;
 
@@ -53,7 +53,7 @@ pub struct RedisStore {
     audit_max: u32,
     body_max: usize,
     durability: Durability,
-    link: Arc<Link>,
+    link: Link,
     scripts: Scripts,
     /// Where the sweep goes on.
     swept: AtomicUsize,

@@ -60,7 +60,7 @@ impl RedisStore {
         let place = Space::place(&row.id);
         let keys = [self.link.space.bucket(place.bucket).key("audit")];
         let args = [&bytes(row)[..], &digits(self.audit_max)];
-        self.link.run(&place, &self.scripts.note, &keys, &args).await.map(drop)
+        self.link.run(place.bucket, &self.scripts.note, &keys, &args).await.map(drop)
     }
 
     /// Reads the rows of one intent, newest first.

@@ -15,7 +15,7 @@ use crate::{
     error::{Fault, odd},
     page::Names,
     row,
-    space::{self, BUCKETS, Place, Space},
+    space::{self, BUCKETS, Space},
     store::{TOGETHER, all},
     verb::{bytes, digits, instant},
 };
@@ -94,11 +94,10 @@ impl RedisStore {
         let mut counts = Counts::default();
         let mut from = b"-".to_vec();
         loop {
-            let place = Place { bucket, name: Vec::new() };
             let of = self.link.space.bucket(bucket);
             let keys = [of.key("names"), of.of("r", b""), of.of("o", b"")];
             let args = [&from[..], &digits(COUNTED)];
-            let said = self.link.run(&place, &self.scripts.count, &keys, &args).await?;
+            let said = self.link.run(bucket, &self.scripts.count, &keys, &args).await?;
             let [now, last, rows] = said.try_into().map_err(|_| odd())?;
             let now = instant(now)?;
             let Value::Array(rows) = rows else { return Err(odd()) };

@@ -22,7 +22,7 @@ use crate::{
     connect::Connector,
     error::{Fault, Next, odd, unavailable},
     scripts::Script,
-    space::{Place, Space},
+    space::Space,
     wait::Wait,
 };
 
@@ -90,10 +90,10 @@ impl Link {
         if self.wait.is_wanted() { b"1" } else { b"0" }
     }
 
-    /// Runs a script in the bucket of a place.
+    /// Runs a script in a bucket.
     pub(crate) async fn run(
         &self,
-        place: &Place,
+        bucket: usize,
         script: &Script,
         keys: &[Vec<u8>],
         args: &[&[u8]],
@@ -105,7 +105,7 @@ impl Link {
             said.arg(keys).arg(args);
             said
         };
-        match self.ask(place.bucket, said, true).await? {
+        match self.ask(bucket, said, true).await? {
             Value::Array(values) => Ok(values),
             _ => Err(odd()),
         }

@@ -15,12 +15,7 @@ use semel::{
     },
 };
 
-use crate::{
-    RedisStore,
-    error::Fault,
-    space::{Place, Space},
-    verb,
-};
+use crate::{RedisStore, error::Fault, space::Space, verb};
 
 /// How many items of a batch are on their way at once.
 pub(crate) const TOGETHER: usize = 128;
@@ -103,11 +98,10 @@ impl Store for RedisStore {
 impl RedisStore {
     /// Reads the time, by a script that looks for a record which no name can have.
     pub(crate) async fn now(&self) -> Result<semel::Timestamp, StoreError> {
-        let place = Place { bucket: 0, name: Vec::new() };
         let bucket = self.link.space.bucket(0);
         let keys = [bucket.of("r", b""), bucket.of("o", b""), bucket.key("mark")];
         let args = [self.link.waits()];
-        let mut said = self.link.run(&place, &self.scripts.read, &keys, &args).await?;
+        let mut said = self.link.run(0, &self.scripts.read, &keys, &args).await?;
         Ok(verb::instant(said.swap_remove(0))?)
     }
 }

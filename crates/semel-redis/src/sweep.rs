@@ -56,10 +56,9 @@ impl RedisStore {
     }
 
     async fn due_in(&self, bucket: usize, limit: usize) -> Result<Vec<Place>, Fault> {
-        let place = Place { bucket, name: Vec::new() };
         let keys = [self.link.space.bucket(bucket).key("due")];
         let args = [&digits(u32::try_from(limit).unwrap_or(u32::MAX))[..]];
-        let said = self.link.run(&place, &self.scripts.due, &keys, &args).await?;
+        let said = self.link.run(bucket, &self.scripts.due, &keys, &args).await?;
         let [_, names] = said.try_into().map_err(|_| odd())?;
         let Value::Array(names) = names else { return Err(odd()) };
         let place = |name| Ok(Place { bucket, name: bytes(name)?.unwrap_or_default() });
@@ -86,7 +85,7 @@ impl RedisStore {
         let mut keys = self.keys(&place);
         keys.pop();
         let args = [&seen.bytes[..], word.as_bytes(), &place.name, &next];
-        let said = self.link.run(&place, &self.scripts.drop, &keys, &args).await?;
+        let said = self.link.run(place.bucket, &self.scripts.drop, &keys, &args).await?;
         match &said[..] {
             [_, Value::Int(1)] => Ok(verdict),
             [_, Value::Int(_)] => Ok(Verdict::Keep),

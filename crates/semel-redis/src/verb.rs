@@ -61,7 +61,7 @@ impl RedisStore {
         let (keys, not_after) = (self.keys(&place), digits(ask.not_after.as_micros()));
         let args = [&blank[..], &not_after, &place.name, self.link.waits()];
         for _ in 0..ROUNDS {
-            let said = self.link.run(&place, &self.scripts.claim, &keys, &args).await?;
+            let said = self.link.run(place.bucket, &self.scripts.claim, &keys, &args).await?;
             let [now, granted, bytes, outcome, floor] = five(said)?;
             let seen = saw(&ask.id, now, bytes, outcome)?;
             let now = seen.now;
@@ -115,7 +115,7 @@ impl RedisStore {
         let fence = renewal.fence.get().to_be_bytes();
         let lease = row::span(renewal.lease).to_be_bytes();
         let args = [&renewal.token.as_bytes()[..], &fence, &lease, self.link.waits()];
-        let said = self.link.run(&place, &self.scripts.renew, &keys, &args).await?;
+        let said = self.link.run(place.bucket, &self.scripts.renew, &keys, &args).await?;
         match &said[..] {
             [_, Value::Int(1)] => Ok(Renewed::Held),
             [_, Value::Int(_)] => Ok(Renewed::Stale),
@@ -174,7 +174,7 @@ impl RedisStore {
         let said = self
             .link
             .run(
-                place,
+                place.bucket,
                 &self.scripts.complete,
                 &self.keys(place),
                 &[
@@ -254,7 +254,7 @@ impl RedisStore {
         let bucket = self.link.space.bucket(place.bucket);
         let keys = [bucket.of("r", &place.name), bucket.of("o", &place.name), bucket.key("mark")];
         let args = [self.link.waits()];
-        let said = self.link.run(place, &self.scripts.read, &keys, &args).await?;
+        let said = self.link.run(place.bucket, &self.scripts.read, &keys, &args).await?;
         let [now, bytes, outcome] = said.try_into().map_err(|_| odd())?;
         saw(id, now, bytes, outcome)
     }
@@ -268,7 +268,7 @@ impl RedisStore {
         let said = self
             .link
             .run(
-                place,
+                place.bucket,
                 &self.scripts.swap,
                 &keys,
                 &[

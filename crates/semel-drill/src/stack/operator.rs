@@ -107,15 +107,36 @@ impl Operator {
         Ok(self.records.counts().await?)
     }
 
-    /// Resolves all of these as the books say.
+    /// Waits until nobody who was lost may still be sending for what is not done by the ledger, and
+    /// returns from when on that is so whatever the clock of the store says. What is done meanwhile stands
+    /// in the books only afterwards.
+    pub(super) async fn outlives(
+        &self,
+        unknown: &[Record],
+        ledger: &Ledger,
+    ) -> Result<Instant, StackError> {
+        // All were lost before now: whoever still sends has ended by then.
+        let deadline = Instant::now() + self.patience;
+        let open = unknown.iter().filter(|record| {
+            intent::number(record.id.key.as_str())
+                .is_some_and(|number| ledger.page(number).done.is_none())
+        });
+        let ends = open.map(|record| record.lease.ends_at().after(self.policy.settle_for));
+        let Some(end) = ends.max() else { return Ok(deadline) };
+        while self.records.now().await? < end && Instant::now() <= deadline {
+            sleep(ASK_EVERY).await;
+        }
+        Ok(deadline)
+    }
+
+    /// Resolves all of these as the books say, which were read after [`Self::outlives`].
     pub(super) async fn resolve(
         &self,
         unknown: &[Record],
         ledger: &Ledger,
+        deadline: Instant,
     ) -> Result<Resolved, StackError> {
         let mut resolved = Resolved::default();
-        // All were lost before now: whoever still sends has ended by then.
-        let deadline = Instant::now() + self.patience;
         for (at, record) in unknown.iter().enumerate() {
             let Some(number) = intent::number(record.id.key.as_str()) else { continue };
             let page = ledger.page(number);

@@ -207,7 +207,6 @@ impl Stage {
 
     /// Settles what nobody can say, as the books say, and asks for it again.
     pub(super) async fn settle(&mut self, progress: &Progress) -> Result<Settled, StackError> {
-        self.read_books().await?;
         progress.say("the operator resolves what is unknown");
         let home = self.folder.join("gateway-0");
         let operator = Operator::new(&self.settings, &self.place.settings()?, home).await?;
@@ -217,7 +216,7 @@ impl Stage {
         let all: BTreeSet<_> = unknown.iter().chain(&told).copied().collect();
         let came_back = u64::try_from(all.len() - unknown.len()).unwrap_or(u64::MAX);
         let unexplained = all.iter().copied().filter(|number| !self.explains(*number)).collect();
-        let mut resolved = operator.resolve(&records, &self.ledger).await?;
+        let mut resolved = self.resolve(&operator, &records).await?;
         let mut left = self.settled(all.into_iter().collect()).await;
         // What runs again may be left without an answer again.
         for _ in 0..ROUNDS_MAX {
@@ -225,14 +224,24 @@ impl Stage {
                 break;
             }
             let records = operator.unknown().await?;
-            self.read_books().await?;
-            resolved.add(operator.resolve(&records, &self.ledger).await?);
+            resolved.add(self.resolve(&operator, &records).await?);
             left = self.settled(left.into()).await;
         }
         for number in left {
             self.crowd.watch.wrong(format!("intent {number} is unknown again and again"));
         }
         Ok(Settled { unknown, came_back, unexplained, resolved })
+    }
+
+    /// Resolves these as the books say once nobody who was lost can still add to them.
+    async fn resolve(
+        &self,
+        operator: &Operator,
+        unknown: &[Record],
+    ) -> Result<Resolved, StackError> {
+        let deadline = operator.outlives(unknown, &self.ledger).await?;
+        self.read_books().await?;
+        operator.resolve(unknown, &self.ledger, deadline).await
     }
 
     /// Enters into the ledger what nobody heard of, as the application's own books have it.

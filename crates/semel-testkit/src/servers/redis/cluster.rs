@@ -69,7 +69,7 @@ impl RedisCluster {
     ///
     /// # Panics
     ///
-    /// Panics if one is not known to the cluster.
+    /// Panics if one that lives does not answer in time.
     #[must_use]
     pub async fn primaries(&self) -> Vec<SocketAddr> {
         let mut primaries = Vec::new();

@@ -89,6 +89,12 @@ impl From<RedisError> for Fault {
                 Next::Reconnect,
                 error,
             ),
+            _ if error.is_connection_refusal() => Self::new(
+                StoreErrorKind::Unavailable,
+                "the server takes no connections; it is away, or not at this address",
+                Next::Reconnect,
+                error,
+            ),
             _ => Self::new(
                 StoreErrorKind::Unavailable,
                 "the server did not answer; nobody knows whether it did what was asked",

@@ -156,6 +156,12 @@ impl Lanes {
         self.state(nth).is_some_and(|state| state.aside)
     }
 
+    /// Says whether a lane takes nothing from its parked rows now: something of it is on its way, parked
+    /// meanwhile, or it is shut.
+    pub(super) fn is_kept(&self, nth: Nth) -> bool {
+        self.is_aside(nth) || self.shut(nth).is_some()
+    }
+
     /// Says whether a lane waits to be sent.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()

@@ -172,9 +172,7 @@ impl Driver {
             term.parked.saw(&lane);
             self.joins(term, &lane);
         }
-        if let Some(nth) = term.lanes.find(&lane)
-            && (term.lanes.is_aside(nth) || term.lanes.shut(nth).is_some())
-        {
+        if term.lanes.find(&lane).is_some_and(|nth| term.lanes.is_kept(nth)) {
             return false;
         }
         for row in fresh {
@@ -264,8 +262,8 @@ pub(super) fn behind(placed: Placed) -> Park {
 /// Says whether what is read of a parked lane stands behind what is parked of it, in hand: if that is
 /// all there is, and nothing keeps it.
 fn goes_behind(term: &Term, lane: &Lane) -> bool {
-    let is_kept = |nth| term.lanes.is_aside(nth) || term.lanes.shut(nth).is_some();
-    term.parked.is_whole(lane) && !term.lanes.find(lane).is_some_and(is_kept)
+    let is_kept = term.lanes.find(lane).is_some_and(|nth| term.lanes.is_kept(nth));
+    term.parked.is_whole(lane) && !is_kept
 }
 
 /// A parked row in hand: it goes on failing since it was parked, if it was refused before.

@@ -199,11 +199,7 @@ impl Driver {
     /// Decides what becomes of a lane whose batch is back.
     fn land(&mut self, term: &mut Term, landing: Landing, now: Monotonic) {
         let Landing { nth, opened, mut back, failure } = landing;
-        if term.lanes.is_aside(nth) {
-            // What is parked by now is sent on from there.
-            back.retain(|item| item.origin != Origin::Aside);
-            term.due.at = now;
-        }
+        leave_aside(term, nth, &mut back, now);
         let (Some(Failure { kind, why }), Some(head)) = (failure, back.first_mut()) else {
             return term.lanes.confirmed(nth);
         };
@@ -440,6 +436,14 @@ fn trim(term: &mut Term, nth: Nth) {
     }
 }
 
+/// What is parked by now is sent on from there.
+fn leave_aside(term: &mut Term, nth: Nth, back: &mut Vec<Item>, now: Monotonic) {
+    if term.lanes.is_aside(nth) {
+        back.retain(|item| item.origin != Origin::Aside);
+        term.due.at = now;
+    }
+}
+
 /// A batch was not begun: its items go back as they were.
 fn unsent(term: &mut Term, sends: Vec<(Nth, Item)>, now: Monotonic) {
     let mut sends = sends.into_iter().peekable();
@@ -448,10 +452,7 @@ fn unsent(term: &mut Term, sends: Vec<(Nth, Item)>, now: Monotonic) {
         while let Some((_, item)) = sends.next_if(|(of, _)| *of == nth) {
             back.push(item);
         }
-        if term.lanes.is_aside(nth) {
-            back.retain(|item| item.origin != Origin::Aside);
-            term.due.at = now;
-        }
+        leave_aside(term, nth, &mut back, now);
         term.lanes.put_back(nth, back);
     }
 }

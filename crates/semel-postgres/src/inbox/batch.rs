@@ -176,7 +176,7 @@ impl Rows {
         for (one, handled) in messages.iter().zip(handled) {
             if let Handled::First(recorded) = handled
                 && one.records()
-                && (recorded.answer.is_some() || !recorded.events.is_empty())
+                && recorded.is_sent_again()
             {
                 rows.sources.push(one.message.source.as_str().to_owned());
                 rows.ids.push(one.message.id().to_owned());

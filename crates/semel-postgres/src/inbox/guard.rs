@@ -148,7 +148,7 @@ impl Last {
         if !append.is_empty() {
             last.push(inbox.appends(columns, made));
         }
-        if asked.one.records() && (recorded.answer.is_some() || !recorded.events.is_empty()) {
+        if asked.one.records() && recorded.is_sent_again() {
             let mut values = asked.name().to_vec();
             values.push(Value::Bytes(recorded.answer.as_deref()));
             values.push(Value::Text(Some(&**events).filter(|_| !recorded.events.is_empty())));

@@ -120,7 +120,7 @@ impl Step<'_> {
     ) -> Result<(), Fault> {
         let mut is_there = false;
         for (message, recorded) in ran {
-            if recorded.answer.is_some() || !recorded.events.is_empty() {
+            if recorded.is_sent_again() {
                 self.record_one(consumer, message, recorded)?;
             } else if !is_there {
                 known::of(self.conn(), consumer, message)?

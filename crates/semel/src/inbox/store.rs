@@ -72,6 +72,12 @@ impl Recorded {
     /// The largest number of events of one run.
     pub const EVENTS_MAX: usize = 10_000;
 
+    /// Whether a copy of the message has something to send again.
+    #[must_use]
+    pub fn is_sent_again(&self) -> bool {
+        self.answer.is_some() || !self.events.is_empty()
+    }
+
     /// Whether what came under its name is another message. Digests of different plans say nothing
     /// about each other.
     #[must_use]

@@ -90,8 +90,12 @@ unsafe fn listed(list: *const native::rd_kafka_headers_t) -> Vec<(Box<str>, Byte
 #[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct TopicId(Arc<str>);
 
-#[cfg(test)]
 impl TopicId {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    #[cfg(test)]
     pub(crate) fn of(text: &str) -> Self {
         Self(text.into())
     }

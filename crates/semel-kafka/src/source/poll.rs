@@ -98,7 +98,7 @@ impl Polling {
         let offset = message.offset();
         let record = Record {
             topic: &part.0,
-            topic_id: &topic.to_string(),
+            topic_id: topic.as_str(),
             log,
             partition: part.1,
             offset,

@@ -1,11 +1,14 @@
 //! Retention of what consumers had, in bounded steps.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use semel::{
     StoreError, Timestamp,
     inbox::{InboxSweep, InboxSwept, store::ATTEMPTS_KEPT},
 };
 
+use super::store::LOCK_WAIT;
 use crate::{SqliteStore, error::Fault, queries, queue::Lane, row, step::Step, verb::Verb};
 
 /// How many of each kind one step touches at most.
@@ -23,6 +26,7 @@ struct Due(u32);
 
 impl Verb for Due {
     type Answer = InboxSwept;
+    const LOCK_WAIT: Duration = LOCK_WAIT;
 
     fn run(&self, step: &mut Step<'_>) -> Result<InboxSwept, Fault> {
         let (now, limit) = (step.now(), self.0);

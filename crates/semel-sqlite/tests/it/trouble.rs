@@ -5,7 +5,9 @@ use std::{fs, path::Path, sync::Arc, time::Duration};
 use rusqlite::Connection;
 use semel::{
     Outcome, Store, StoreErrorKind,
-    inbox::{Consumer, Delivery, InboxStore, MessageId, Park, Receipt, SourceName, Uncount},
+    inbox::{
+        Consumer, Delivery, InboxStore, InboxSweep, MessageId, Park, Receipt, SourceName, Uncount,
+    },
     outbox::OutboxRetain,
     store::{
         ClaimAnswer, Completed,
@@ -135,6 +137,7 @@ async fn each_verb_waits_for_a_lock_as_long_as_it_says() {
         let uncounted = store.uncount(consumer, vec![message], Uncount::Ended).await;
         assert_eq!(uncounted.unwrap_err().kind(), StoreErrorKind::Busy);
         assert_eq!(store.park(park).await.unwrap_err().kind(), StoreErrorKind::Busy);
+        assert_eq!(store.sweep_inbox(10).await.unwrap_err().kind(), StoreErrorKind::Busy);
         let retained = store.retain(Duration::ZERO).await.unwrap();
         assert!(retained.held_up.unwrap().contains("locked"));
     };

@@ -178,7 +178,7 @@ impl Park {
 /// What a parked row waits for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ParkedState {
-    /// For the rows before it in its lane; it is sent when it is the first.
+    /// For the rows before it in its lane; it is sent when it is the first, or right behind the first.
     Behind,
     /// For an operator's word.
     Failed,
@@ -340,8 +340,8 @@ pub trait OutboxStore: fmt::Debug + Send + Sync + 'static {
 
     /// Reads the current pass of a destination behind `after` (`None`: behind what is settled), and
     /// opens the next pass if none is open. Returns at most `limit` events and about `bytes_max`
-    /// bytes of them, at least one if there is one. A stale leader gets an error of kind `Invalid`
-    /// only by [`OutboxStore::settle`]; it may read.
+    /// bytes of them, at least one if there is one. A stale leader may read; it is told
+    /// [`Settled::Stale`] by [`OutboxStore::settle`].
     async fn read(
         &self,
         leader: Leader,

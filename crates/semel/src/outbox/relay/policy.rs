@@ -46,7 +46,8 @@ pub struct RelayPolicy {
     pub parked_lanes_max: usize,
     /// Of how many lanes the last version of the aggregate is kept in mind. Default 100,000.
     pub versions_max: usize,
-    /// How old the oldest event in hand may be while the relay still calls itself ready. Default 30 s.
+    /// How old the oldest event that a destination lacks may be, in hand or parked and waiting for no
+    /// operator, while the relay still calls itself ready. Default 30 s.
     pub oldest_max: Duration,
     /// How long the store may give no answer while the relay still calls itself ready. Default 60 s.
     pub silent_max: Duration,

@@ -4,8 +4,8 @@
 //!
 //! `cargo bench -p semel-postgres --bench outbox -- [--seconds N] [--turns N] [--major 15|17|18]`
 //!
-//! With `--held N` it measures only the last of these, for so many seconds; with `--latency` only how
-//! long an event takes from commit to confirm.
+//! With `--held N` it measures only the last of these, for so many seconds on two servers side by side;
+//! with `--latency` only how long an event takes from commit to confirm.
 
 #![allow(
     clippy::unwrap_used,
@@ -82,14 +82,14 @@ impl Options {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let options = Options::read();
+    if let Some(seconds) = options.held {
+        return standing::measure(options.major, Duration::from_secs(seconds.into())).await;
+    }
     let server = Postgres::start(options.major).await;
     let store = PostgresStore::builder(server.url()).prepared(true).open().await.unwrap();
     let store = Arc::new(store);
     server.run_sql(QUEUE).await;
     let span = Duration::from_secs(options.seconds.into());
-    if let Some(seconds) = options.held {
-        return standing::measure(&server, &store, Duration::from_secs(seconds.into())).await;
-    }
     if !options.latency {
         append(&server, span, options.turns).await;
         read(&server, &store, span, options.turns).await;

@@ -1,4 +1,4 @@
-//! What every store promises, stamped into this one on every major of the server.
+//! What every store promises, stamped into this one in every way to a server.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use semel_testkit::{
     servers::Major,
 };
 
-use crate::fixture::Fixture;
+use crate::fixture::{Fixture, major_of_way};
 
 /// Makes an empty store in a schema; `set` chooses how it is opened.
 async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) -> Fresh {
@@ -36,8 +36,8 @@ async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) ->
 }
 
 macro_rules! on {
-    ($($module:ident: $fixture:expr, $set:expr;)*) => {
-        $(mod $module {
+    ($($way:ident: $fixture:expr, $major:expr, $set:expr;)*) => {
+        $(mod $way {
             use super::*;
 
             struct Store;
@@ -45,7 +45,7 @@ macro_rules! on {
             #[async_trait::async_trait]
             impl StoreUnderTest for Store {
                 async fn fresh() -> Fresh {
-                    fresh($fixture.await, $set).await
+                    fresh($fixture(major_of_way($major)).await, $set).await
                 }
             }
 
@@ -55,11 +55,8 @@ macro_rules! on {
 }
 
 on! {
-    pooled_15: Fixture::pooled(Major::V15), |builder| builder;
-    pooled_17: Fixture::pooled(Major::V17), |builder| builder;
-    pooled_18: Fixture::pooled(Major::V18), |builder| builder;
-    postgres_15: Fixture::new(Major::V15), |builder| builder;
-    postgres_17: Fixture::new(Major::V17), |builder| builder.prepared(true);
-    postgres_17_serializable: Fixture::serializable(Major::V17), |builder| builder;
-    postgres_18: Fixture::new(Major::V18), |builder| builder.connections(1);
+    plain: Fixture::new, Major::V15, |builder| builder;
+    pooled: Fixture::pooled, Major::V17, |builder| builder;
+    serializable: Fixture::serializable, Major::V17, |builder| builder;
+    single: Fixture::new, Major::V18, |builder| builder.connections(1).prepared(true);
 }

@@ -16,6 +16,14 @@ use semel_testkit::{
 };
 use tokio::sync::OnceCell;
 
+/// Says on which major a whole suite is tried in one way: each way has one of its own, so that the oldest, the
+/// newest and one between have every promise. `SEMEL_TEST_MAJOR` names one for all ways instead.
+pub(crate) fn major_of_way(usual: Major) -> Major {
+    let Ok(asked) = std::env::var("SEMEL_TEST_MAJOR") else { return usual };
+    let is_asked = |major: &Major| major.number().to_string() == asked;
+    Major::ALL.into_iter().find(is_asked).expect("SEMEL_TEST_MAJOR is 15, 17 or 18")
+}
+
 /// A fresh schema.
 #[derive(Clone)]
 pub(crate) struct Fixture {

@@ -12,7 +12,10 @@ use semel_testkit::{
 };
 use tokio_postgres::{Error, GenericClient};
 
-use crate::{fixture::Fixture, transact::pool::Pool};
+use crate::{
+    fixture::{Fixture, major_of_way},
+    transact::pool::Pool,
+};
 
 /// More than any promise needs at once.
 const CONNECTIONS: usize = 50;
@@ -114,8 +117,8 @@ async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) ->
 }
 
 macro_rules! on {
-    ($($module:ident: $fixture:expr, $set:expr;)*) => {
-        $(mod $module {
+    ($($way:ident: $fixture:expr, $major:expr, $set:expr;)*) => {
+        $(mod $way {
             use super::*;
 
             struct Inbox;
@@ -123,7 +126,7 @@ macro_rules! on {
             #[async_trait]
             impl InboxUnderTest for Inbox {
                 async fn fresh() -> FreshInbox {
-                    fresh($fixture.await, $set).await
+                    fresh($fixture(major_of_way($major)).await, $set).await
                 }
             }
 
@@ -133,6 +136,6 @@ macro_rules! on {
 }
 
 on! {
-    pooled_15: Fixture::pooled(Major::V15), |builder| builder.connections(1);
-    postgres_18_serializable: Fixture::serializable(Major::V18), |builder| builder.prepared(true);
+    pooled: Fixture::pooled, Major::V15, |builder| builder.connections(1);
+    serializable: Fixture::serializable, Major::V18, |builder| builder.prepared(true);
 }

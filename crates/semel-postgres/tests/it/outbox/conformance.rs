@@ -1,4 +1,4 @@
-//! What every outbox promises, stamped into this one on every major of the server.
+//! What every outbox promises, stamped into this one in every way to a server.
 
 use std::{error::Error, sync::Arc};
 
@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
 
 use crate::{
-    fixture::Fixture,
+    fixture::{Fixture, major_of_way},
     transact::shop::{call, paid},
 };
 
@@ -152,8 +152,8 @@ async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) ->
 }
 
 macro_rules! on {
-    ($($module:ident: $fixture:expr, $set:expr;)*) => {
-        $(mod $module {
+    ($($way:ident: $fixture:expr, $major:expr, $set:expr;)*) => {
+        $(mod $way {
             use super::*;
 
             struct Outbox;
@@ -161,7 +161,7 @@ macro_rules! on {
             #[async_trait]
             impl OutboxUnderTest for Outbox {
                 async fn fresh() -> FreshOutbox {
-                    fresh($fixture.await, $set).await
+                    fresh($fixture(major_of_way($major)).await, $set).await
                 }
             }
 
@@ -171,9 +171,8 @@ macro_rules! on {
 }
 
 on! {
-    pooled_15: Fixture::pooled(Major::V15), |builder| builder;
-    postgres_15: Fixture::new(Major::V15), |builder| builder;
-    postgres_17: Fixture::new(Major::V17), |builder| builder.prepared(true);
-    postgres_17_serializable: Fixture::serializable(Major::V17), |builder| builder;
-    postgres_18: Fixture::new(Major::V18), |builder| builder.connections(1);
+    plain: Fixture::new, Major::V15, |builder| builder;
+    pooled: Fixture::pooled, Major::V17, |builder| builder;
+    serializable: Fixture::serializable, Major::V17, |builder| builder;
+    single: Fixture::new, Major::V18, |builder| builder.connections(1).prepared(true);
 }

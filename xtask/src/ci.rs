@@ -123,14 +123,14 @@ fn shear() -> Result<()> {
 fn clippy() -> Result<()> {
     install::component("clippy")?;
     install::for_building()?;
-    let mut clippy = shell::cargo(&["clippy", "--locked", "--workspace", "--all-targets"]);
+    let mut clippy = shell::cargo(&["clippy", "--locked", "--all-targets"]);
     clippy.args(shell::WHOLE).args(["--", "-D", "warnings"]);
     shell::show(clippy)
 }
 
 fn doc() -> Result<()> {
     install::for_building()?;
-    let mut doc = shell::cargo(&["doc", "--locked", "--workspace", "--no-deps"]);
+    let mut doc = shell::cargo(&["doc", "--locked", "--no-deps"]);
     doc.args(shell::WHOLE);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     shell::show(doc)

@@ -29,7 +29,7 @@ const END_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Runs every block.
 pub(crate) fn run() -> Result<()> {
-    let mut tests = shell::cargo(&["test", "--locked", "--workspace", "--doc"]);
+    let mut tests = shell::cargo(&["test", "--locked", "--doc"]);
     tests.args(shell::WHOLE);
     shell::show(tests)?;
     blocks()
@@ -39,7 +39,7 @@ pub(crate) fn run() -> Result<()> {
 pub(crate) fn blocks() -> Result<()> {
     install::programs(&[&install::CURL])?;
     // The very build of the tests: nothing is compiled again after them.
-    let mut build = shell::cargo(&["build", "--locked", "--workspace", "--bins", "--tests"]);
+    let mut build = shell::cargo(&["build", "--locked", "--bins", "--tests"]);
     build.args(shell::WHOLE);
     shell::show(build)?;
     let mut count = 0;

@@ -32,7 +32,7 @@ const KEPT_BYTES: u64 = 2048;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// How long each target runs
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value_t = 2, value_name = "N")]
     seconds: u32,
     /// The seed of all targets; a fresh one by default
     #[arg(long)]
@@ -52,7 +52,7 @@ pub(crate) struct Arguments {
 
 impl Default for Arguments {
     fn default() -> Self {
-        Self { seconds: 5, seed: None, jobs: None, replay: None, keep: false, targets: Vec::new() }
+        Self { seconds: 2, seed: None, jobs: None, replay: None, keep: false, targets: Vec::new() }
     }
 }
 
@@ -99,9 +99,9 @@ fn targets(arguments: &Arguments) -> Result<Vec<String>> {
 }
 
 fn build() -> Result<PathBuf> {
-    install::programs(&[&install::CXX])?;
-    let package = ["build", "--locked", "--package", "semel-fuzz", "--features", "libfuzzer"];
-    let mut build = shell::cargo(&package);
+    install::for_building()?;
+    let mut build = shell::cargo(&["build", "--locked", "--bin", "semel-fuzz"]);
+    build.args(shell::WHOLE);
     build.env("RUSTC_WORKSPACE_WRAPPER", shell::root().join("fuzz/instrumented-rustc"));
     shell::show(build)?;
     Ok(shell::target().join("debug").join("semel-fuzz"))

@@ -7,8 +7,12 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 
 /// What is left out of a first build, so that it is fast, and is in every check: Kafka, whose client is
-/// built from C.
-pub(crate) const WHOLE: [&str; 2] = ["--features", "semel-gateway/kafka"];
+/// built from C, and the fuzzer, which is C++. Every build of the whole workspace names both: what the
+/// crates depend on is the same for all of them, and is built once.
+pub(crate) const WHOLE: [&str; 3] =
+    ["--workspace", "--features", "semel-gateway/kafka,semel-fuzz/libfuzzer"];
+/// The same for the gateway alone.
+pub(crate) const WHOLE_GATEWAY: [&str; 2] = ["--features", "kafka"];
 
 /// The top folder of the repository.
 pub(crate) fn root() -> &'static Path {

@@ -34,14 +34,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 
 fn command(arguments: &Arguments) -> Command {
     let mut test = shell::cargo(&["test", "--locked", "--no-fail-fast"]);
-    let package = arguments.package.as_deref();
-    match package {
-        None => test.arg("--workspace"),
+    match arguments.package.as_deref() {
+        None => test.args(shell::WHOLE),
+        Some("semel-gateway") => {
+            test.args(["--package", "semel-gateway"]).args(shell::WHOLE_GATEWAY)
+        }
         Some(package) => test.args(["--package", package]),
     };
-    if package.is_none_or(|package| package == "semel-gateway") {
-        test.args(shell::WHOLE);
-    }
     // Most tests wait for servers: twice as many at once as there are cores keep the cores busy.
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     if std::env::var_os("RUST_TEST_THREADS").is_none() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::builder::PossibleValuesParser;
 
-use crate::{arrows, docs, fuzz, install, shell, test, tidy};
+use crate::{arrows, fuzz, install, shell, test, tidy};
 
 /// How much of CI to run.
 #[derive(Debug, clap::Args)]
@@ -23,7 +23,6 @@ pub(crate) struct Arguments {
 
 type Step = (&'static str, fn() -> Result<()>);
 
-/// The documentation comes last: its blocks run the binary that the tests have built.
 const STEPS: &[Step] = &[
     ("format", format),
     ("typos", typos),
@@ -35,7 +34,6 @@ const STEPS: &[Step] = &[
     ("doc", doc),
     ("fuzz", || fuzz::run(&fuzz::Arguments::default())),
     ("test", || test::run(&test::Arguments::default())),
-    ("docs-test", docs::blocks),
 ];
 
 #[derive(Debug)]

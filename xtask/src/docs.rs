@@ -32,16 +32,17 @@ pub(crate) fn run() -> Result<()> {
     let mut tests = shell::cargo(&["test", "--locked", "--doc"]);
     tests.args(shell::WHOLE);
     shell::show(tests)?;
-    blocks()
-}
-
-/// Runs the blocks that rustdoc does not.
-pub(crate) fn blocks() -> Result<()> {
     install::programs(&[&install::CURL])?;
     // The very build of the tests: nothing is compiled again after them.
     let mut build = shell::cargo(&["build", "--locked", "--bins", "--tests"]);
     build.args(shell::WHOLE);
     shell::show(build)?;
+    println!("{}", blocks()?);
+    Ok(())
+}
+
+/// Runs the blocks that rustdoc does not, with the programs that are built, and says how many there are.
+pub(crate) fn blocks() -> Result<String> {
     let mut count = 0;
     let mut failures = Vec::new();
     for page in pages()? {
@@ -51,12 +52,13 @@ pub(crate) fn blocks() -> Result<()> {
         count += *result.as_ref().unwrap_or(&0);
         failures.extend(result.err().map(|error| format!("{name}:{error:#}")));
     }
-    for failure in &failures {
-        println!("{failure}");
-    }
-    ensure!(failures.is_empty(), "{} pages promise what does not hold", failures.len());
-    println!("{count} code blocks do what their pages say");
-    Ok(())
+    let pages = failures.len();
+    ensure!(
+        failures.is_empty(),
+        "{pages} pages promise what does not hold\n{}",
+        failures.join("\n")
+    );
+    Ok(format!("{count} code blocks do what their pages say"))
 }
 
 fn pages() -> Result<Vec<PathBuf>> {

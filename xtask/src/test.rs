@@ -1,12 +1,30 @@
-//! `cargo xtask test`: every test of the workspace by plain `cargo test`, and no silence about one that did not run.
+//! `cargo xtask test`: every test of the workspace, and no silence about one that did not run.
+//!
+//! The binaries are those of `cargo test`, and run as there, but for one thing: what waits for most of its time runs
+//! beside what computes, and so do the code blocks of the pages. Each one's output is shown as a whole when it ends.
 
-use std::io::{BufRead, BufReader};
-use std::num::NonZero;
-use std::process::{Command, Stdio};
+mod binary;
+mod tally;
 
-use anyhow::{Context, Result, ensure};
+use std::{
+    fs,
+    num::NonZero,
+    process::{Command, Stdio},
+    sync::{Mutex, PoisonError},
+    thread,
+    time::Instant,
+};
 
-use crate::{install, shell};
+use anyhow::{Context, Result, bail};
+
+use self::{binary::Binary, tally::Tally};
+use crate::{docs, install, shell};
+
+/// The packages whose tests wait for most of their time, for a broker, for leases and for children that are killed:
+/// they run beside all the others.
+const WAITING: [&str; 2] = ["semel-drill", "semel-kafka"];
+/// The niceness of all the others: they leave the cores to what was woken by a clock beside them.
+const NICE: &str = "10";
 
 /// Which tests to run.
 #[derive(Debug, Default, clap::Args)]
@@ -24,7 +42,28 @@ pub(crate) struct Arguments {
 /// Installs what tests need and runs them.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     install::for_tests()?;
-    let tally = watch(command(arguments))?;
+    let binaries = Binary::build(cargo(arguments))?;
+    let of = |package: &str| -> Vec<_> {
+        binaries.iter().filter(|binary| binary.package == package).collect()
+    };
+    let waits = |binary: &&Binary| WAITING.contains(&binary.package.as_str());
+    let computing = binaries.iter().filter(|binary| !waits(binary)).collect();
+    let tally = Mutex::new(Tally::default());
+    let words = words(arguments);
+    let lane = |nice: &'static str, binaries: Vec<&Binary>| {
+        binaries.into_iter().try_for_each(|binary| one(binary, nice, &words, &tally))
+    };
+    thread::scope(|scope| {
+        let mut lanes = vec![scope.spawn(|| lane(NICE, computing))];
+        lanes.extend(WAITING.map(|package| scope.spawn(move || lane("0", of(package)))));
+        lanes.push(scope.spawn(|| pages(arguments, &tally)));
+        lanes.into_iter().try_for_each(|lane| match lane.join() {
+            Err(_) => bail!("a thread of this task panicked"),
+            Ok(ended) => ended,
+        })
+    })?;
+    let mut tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    documentation(arguments, &words, &mut tally)?;
     for name in &arguments.excuse {
         println!("excused on the command line: {name}");
     }
@@ -32,8 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     tally.judge()
 }
 
-fn command(arguments: &Arguments) -> Command {
-    let mut test = shell::cargo(&["test", "--locked", "--no-fail-fast"]);
+/// `cargo test` of what is asked for.
+fn cargo(arguments: &Arguments) -> Command {
+    let mut test = shell::cargo(&["test", "--locked"]);
     match arguments.package.as_deref() {
         None => test.args(shell::WHOLE),
         Some("semel-gateway") => {
@@ -41,107 +81,58 @@ fn command(arguments: &Arguments) -> Command {
         }
         Some(package) => test.args(["--package", package]),
     };
-    // Most tests wait for servers: twice as many at once as there are cores keep the cores busy.
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        test.env("RUST_TEST_THREADS", (2 * cores).to_string());
-    }
-    test.args(&arguments.filter).arg("--");
-    for name in &arguments.excuse {
-        test.args(["--skip", name]);
-    }
     test
 }
 
-/// Runs the tests with their output shown, and counts.
-fn watch(mut test: Command) -> Result<Tally> {
-    let mut child = test.stdout(Stdio::piped()).spawn().context("cannot start cargo test")?;
-    let output = child.stdout.take().context("cargo test has no output")?;
-    let mut tally = Tally::default();
-    for line in BufReader::new(output).lines() {
-        let line = line.context("cannot read what cargo test prints")?;
-        println!("{line}");
-        tally.read(&line);
+/// What each binary is told.
+fn words(arguments: &Arguments) -> Vec<String> {
+    let mut words: Vec<_> = arguments.filter.iter().cloned().collect();
+    for name in &arguments.excuse {
+        words.extend(["--skip".to_owned(), name.clone()]);
     }
-    tally.ended_well = child.wait().context("cannot wait for cargo test")?.success();
-    Ok(tally)
+    if std::env::var_os("RUST_TEST_THREADS").is_none() {
+        // Most tests wait for servers: twice as many at once as there are cores keep the cores busy.
+        let cores = thread::available_parallelism().map_or(1, NonZero::get);
+        words.extend(["--test-threads".to_owned(), (2 * cores).to_string()]);
+    }
+    words
 }
 
-/// What the closing lines of all test binaries add up to.
-#[derive(Debug, Default)]
-struct Tally {
-    passed: u64,
-    failed: u64,
-    not_run: Vec<String>,
-    failures: Vec<String>,
-    ended_well: bool,
+/// Runs one binary, and shows what it said when it has ended.
+fn one(binary: &Binary, nice: &str, words: &[String], tally: &Mutex<Tally>) -> Result<()> {
+    println!("     Running {binary}");
+    let log = shell::target().join("tests");
+    fs::create_dir_all(&log).with_context(|| format!("cannot make {}", log.display()))?;
+    let ran = binary.run(nice, words, &log)?;
+    // Held while it is shown: no two outputs mix.
+    let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+    println!("\n==> {binary} took {:.1} s\n{}", ran.took.as_secs_f64(), ran.said.trim());
+    tally.add(&binary.to_string(), &ran.said, ran.ended_well);
+    Ok(())
 }
 
-impl Tally {
-    fn read(&mut self, line: &str) {
-        if let Some(counts) = line.strip_prefix("test result: ") {
-            self.passed += count(counts, "passed");
-            self.failed += count(counts, "failed");
-        } else if let Some(test) = line.strip_prefix("test ") {
-            let named = |ending: &str| test.strip_suffix(ending).map(str::to_owned);
-            self.failures.extend(named(" ... FAILED"));
-            // With a reason the line reads `ignored, why`.
-            let ignored = test.split_once(" ... ignored").map(|(name, _)| name.to_owned());
-            self.not_run.extend(ignored);
-        }
+/// Runs the other code blocks of the pages, unless only some tests are asked for.
+fn pages(arguments: &Arguments, tally: &Mutex<Tally>) -> Result<()> {
+    if arguments.filter.is_some() || arguments.package.is_some() {
+        return Ok(());
     }
-
-    fn judge(&self) -> Result<()> {
-        let failures = self.failures.join(", ");
-        ensure!(self.failed == 0, "{} tests failed: {failures}", self.failed);
-        ensure!(self.ended_well, "cargo test failed before or beside its tests");
-        let not_run = self.not_run.join(", ");
-        ensure!(not_run.is_empty(), "a test that did not run is a failed test: {not_run}");
-        ensure!(self.passed > 0, "no test ran");
-        Ok(())
+    let (start, held) = (Instant::now(), docs::blocks());
+    let took = start.elapsed().as_secs_f64();
+    let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+    match held {
+        Ok(count) => println!("\n==> pages took {took:.1} s\n{count}"),
+        Err(why) => tally.fail("pages", &format!("{why:#}")),
     }
+    Ok(())
 }
 
-/// The number before `word` in `ok. 3 passed; 0 failed; …`.
-fn count(counts: &str, word: &str) -> u64 {
-    let parts = counts.split(['.', ';']);
-    let numbers =
-        parts.filter_map(|part| part.trim().strip_suffix(word)?.trim().parse::<u64>().ok());
-    numbers.sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tally(lines: &[&str]) -> Tally {
-        let mut tally = Tally { ended_well: true, ..Tally::default() };
-        lines.iter().for_each(|line| tally.read(line));
-        tally
-    }
-
-    #[test]
-    fn closing_lines_add_up() {
-        let closing = "test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 2 filtered out";
-        let tally = tally(&["test a::b ... ok", closing, closing]);
-        assert_eq!((tally.passed, tally.failed), (24, 0));
-        assert!(tally.judge().is_ok());
-    }
-
-    #[test]
-    fn an_ignored_test_fails_the_run_by_its_name() {
-        for line in ["test a::b ... ignored", "test a::b ... ignored, too slow"] {
-            let tally = tally(&[line, "test result: ok. 1 passed; 0 failed; 1 ignored"]);
-            let error = tally.judge().unwrap_err().to_string();
-            assert!(error.ends_with("a::b"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_run_without_tests_and_a_failed_build_fail() {
-        assert!(tally(&["test result: ok. 0 passed; 0 failed"]).judge().is_err());
-        let mut broken = tally(&["test result: ok. 3 passed; 0 failed"]);
-        broken.ended_well = false;
-        assert!(broken.judge().is_err());
-    }
+/// Runs the Rust of the documentation: of all the crates, and of the pages by way of the examples.
+fn documentation(arguments: &Arguments, words: &[String], tally: &mut Tally) -> Result<()> {
+    let mut test = cargo(arguments);
+    test.args(["--doc", "--no-fail-fast", "--"]).args(words).stderr(Stdio::inherit());
+    let output = test.output().context("cannot start cargo test")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    println!("\n==> documentation\n{}", said.trim());
+    tally.add("documentation", &said, output.status.success());
+    Ok(())
 }

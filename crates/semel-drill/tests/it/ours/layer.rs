@@ -55,3 +55,8 @@ async fn a_layer_over_sqlite_keeps_every_rule() {
 async fn a_layer_over_postgresql_keeps_every_rule() {
     holds(Store::Postgres).await;
 }
+
+#[tokio::test]
+async fn a_layer_over_redis_keeps_every_rule() {
+    holds(Store::Redis).await;
+}

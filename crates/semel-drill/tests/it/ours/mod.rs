@@ -12,7 +12,7 @@ use semel_drill::{
     plan::{Plan, ProcessSpec},
     report::Ended,
 };
-use semel_testkit::servers::{Major, Postgres, free_port};
+use semel_testkit::servers::{Major, Postgres, Redis, RedisKind, free_port};
 
 use crate::{
     api::plan,
@@ -34,6 +34,7 @@ fn replay_for(operation: &str) -> Duration {
 /// The URL of a store of its own.
 enum Store {
     Postgres,
+    Redis,
     Sqlite,
 }
 
@@ -46,6 +47,8 @@ impl Store {
                 let database = format!("drill_{}_{}", std::process::id(), free_port());
                 server.database(&database).await
             }
+            // Intents have fresh names: drills can share one.
+            Self::Redis => Redis::shared(RedisKind::Redis7).await.url(),
         }
     }
 }

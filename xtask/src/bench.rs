@@ -18,8 +18,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     install::programs(&[&install::NGINX, &install::WRK])?;
     // The broker comes with the servers of the tests.
     install::for_tests()?;
-    let build = ["run", "--release", "--package", "semel-bench", "--bin", "semel-bench", "--"];
-    let mut bench = shell::cargo(&build);
+    // It is looked for beside the benches.
+    build("semel-gateway")?;
+    build("semel-bench")?;
+    let mut bench = shell::command(shell::target().join("release").join("semel-bench"), &[]);
     bench.args(&arguments.rest);
     shell::show(bench)
+}
+
+fn build(package: &str) -> Result<()> {
+    shell::show(shell::cargo(&["build", "--release", "--bins", "--package", package]))
 }

@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -21,33 +21,93 @@ pub(crate) const CONNECTIONS: u64 = 64;
 /// Makes the bytes of request number `n`.
 pub(crate) type Make = Arc<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
 
-/// Sends `requests` requests over [`CONNECTIONS`] connections, each answered before its connection
-/// sends the next, and returns the answers per second. Any answer outside of 2xx is an error.
+/// How much a load sends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    /// So many requests.
+    Requests(u64),
+    /// As many as are answered one after the other in this time.
+    Span(Duration),
+}
+
+impl Limit {
+    fn allows(self, n: u64, began: Instant) -> bool {
+        match self {
+            Self::Requests(requests) => n < requests,
+            Self::Span(span) => began.elapsed() < span,
+        }
+    }
+}
+
+/// What came of a load.
+#[derive(Debug)]
+pub(crate) struct Served {
+    span: Duration,
+    /// How long each answer took, the shortest first.
+    waits: Vec<Duration>,
+}
+
+impl Served {
+    pub(crate) fn answers(&self) -> u64 {
+        self.waits.len() as u64
+    }
+
+    /// Answers per second.
+    pub(crate) fn rate(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
+        let answers = self.waits.len() as f64;
+        answers / self.span.as_secs_f64()
+    }
+
+    /// The time in which so many percent of the answers came.
+    pub(crate) fn wait(&self, percent: usize) -> Duration {
+        let at = (self.waits.len() * percent).div_ceil(100).saturating_sub(1);
+        self.waits.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// Sends `requests` requests over [`CONNECTIONS`] connections, and returns the answers per second.
 pub(crate) async fn run(to: SocketAddr, requests: u64, make: Make) -> Result<f64> {
+    Ok(drive(to, CONNECTIONS, Limit::Requests(requests), make).await?.rate())
+}
+
+/// Sends requests over `connections` connections, each answered before its connection sends the next. Any answer
+/// outside of 2xx is an error.
+pub(crate) async fn drive(
+    to: SocketAddr,
+    connections: u64,
+    limit: Limit,
+    make: Make,
+) -> Result<Served> {
     let next = Arc::new(AtomicU64::new(0));
     let began = Instant::now();
     let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..CONNECTIONS {
+    for _ in 0..connections {
         let (next, make) = (Arc::clone(&next), Arc::clone(&make));
         tasks.spawn(async move {
             let mut connection = Connection::open(to).await?;
+            let mut waits = Vec::new();
             loop {
                 let n = next.fetch_add(1, Ordering::Relaxed);
-                if n >= requests {
-                    return anyhow::Ok(());
+                if !limit.allows(n, began) {
+                    return anyhow::Ok(waits);
                 }
-                let sent = connection.send(&make(n)).await;
+                let request = make(n);
+                let sent_at = Instant::now();
+                let sent = connection.send(&request).await;
                 let status = sent.with_context(|| format!("request {n} to {to}"))?;
                 ensure!((200..300).contains(&status), "an answer has status {status}");
+                waits.push(sent_at.elapsed());
             }
         });
     }
+    let mut waits = Vec::new();
     while let Some(task) = tasks.join_next().await {
-        task??;
+        waits.extend(task??);
     }
-    let seconds = began.elapsed().as_secs_f64();
-    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more digits")]
-    Ok(requests as f64 / seconds)
+    let span = began.elapsed();
+    waits.sort_unstable();
+    Ok(Served { span, waits })
 }
 
 /// Makes a POST of a JSON body with a key, if there is one.
@@ -68,18 +128,25 @@ pub(crate) fn body(n: u64, len: usize) -> String {
     format!("{head}{}\"}}", "x".repeat(fill))
 }
 
+/// Makes a GET.
+pub(crate) fn get(path: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n").into_bytes()
+}
+
 /// One kept connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
+    /// Where the body of the last answer begins.
+    body_at: usize,
 }
 
 impl Connection {
     pub(crate) async fn open(to: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(to).await.context("connect to the server under load")?;
         stream.set_nodelay(true)?;
-        Ok(Self { stream, buffer: Vec::with_capacity(4096) })
+        Ok(Self { stream, buffer: Vec::with_capacity(4096), body_at: 0 })
     }
 
     /// Sends a request and reads its whole answer; returns the status.
@@ -87,6 +154,7 @@ impl Connection {
         self.stream.write_all(request).await?;
         self.buffer.clear();
         let head = self.head().await?;
+        self.body_at = head;
         let text = std::str::from_utf8(&self.buffer[..head]).context("read a head")?;
         let status = text.get(9..12).and_then(|status| status.parse().ok()).context("a status")?;
         let left = match length(text) {
@@ -103,6 +171,11 @@ impl Connection {
         self.buffer.resize(have + left, 0);
         self.stream.read_exact(&mut self.buffer[have..]).await?;
         Ok(status)
+    }
+
+    /// The body of the last answer, as it was sent.
+    pub(crate) fn body(&self) -> &[u8] {
+        self.buffer.get(self.body_at..).unwrap_or_default()
     }
 
     async fn head(&mut self) -> Result<usize> {

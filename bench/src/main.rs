@@ -17,6 +17,7 @@ mod kafka;
 mod layer;
 mod load;
 mod memory;
+mod peers;
 mod ratio;
 mod servers;
 mod sqlite;
@@ -29,7 +30,7 @@ use crate::ratio::Report;
 /// Measures Semel against the bare operation.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// What to measure; everything if nothing is named.
+    /// What to measure; everything but `peers` if nothing is named.
     #[arg(value_enum)]
     names: Vec<Name>,
     /// Rounds of each pair.
@@ -56,6 +57,8 @@ enum Name {
     Layer,
     /// Resident memory of the gateway under load.
     Memory,
+    /// The layer on Redis beside published packages for idempotency keys, each with and without.
+    Peers,
     /// Commits that callers of the SQLite store share, against one for each step.
     Sqlite,
 }
@@ -65,7 +68,11 @@ fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut report = Report::new(arguments.json);
-        let wanted = |name| arguments.names.is_empty() || arguments.names.contains(&name);
+        let wanted = |name| match arguments.names.is_empty() {
+            // Its packages come from npm and PyPI.
+            true => name != Name::Peers,
+            false => arguments.names.contains(&name),
+        };
         if wanted(Name::Layer) {
             layer::measure(&mut report, arguments.rounds, arguments.requests).await?;
         }
@@ -80,6 +87,9 @@ fn main() -> Result<()> {
         }
         if wanted(Name::Memory) {
             memory::measure(&mut report, arguments.seconds).await?;
+        }
+        if wanted(Name::Peers) {
+            peers::measure(&mut report, arguments.rounds).await?;
         }
         report.finish()
     })

@@ -70,6 +70,14 @@ impl Report {
         }
     }
 
+    /// Reports what has no goal.
+    pub(crate) fn note(&mut self, row: Value, line: &str) {
+        self.rows.push(row);
+        if !self.json {
+            println!("{line}");
+        }
+    }
+
     pub(crate) fn finish(self) -> Result<()> {
         if self.json {
             println!("{}", serde_json::to_string_pretty(&self.rows)?);
@@ -78,7 +86,8 @@ impl Report {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The value in the middle.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

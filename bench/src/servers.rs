@@ -60,12 +60,13 @@ pub(crate) fn payments() -> Router {
     Router::new().route("/payments", post(create)).route("/plain", post(create))
 }
 
-fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }
 
-async fn start(mut command: Command, port: u16) -> Result<Server> {
+/// Starts a server that is to listen on `port`, and waits until it does.
+pub(crate) async fn start(mut command: Command, port: u16) -> Result<Server> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let program = command.get_program().to_string_lossy().into_owned();
     let child = command

@@ -2,7 +2,11 @@
 
 use anyhow::Result;
 
+use crate::install::peers::Packages;
 use crate::{install, shell};
+
+/// The bench that runs published packages, and nothing of what the others need.
+const PEERS: &str = "peers";
 
 /// What is handed to the benches as it is.
 #[derive(Debug, clap::Args)]
@@ -15,13 +19,25 @@ pub(crate) struct Arguments {
 
 /// Runs the binary `semel-bench`.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    install::programs(&[&install::NGINX, &install::WRK])?;
-    // The broker comes with the servers of the tests.
-    install::for_tests()?;
-    // It is looked for beside the benches.
-    build("semel-gateway")?;
+    // All values of options are numbers.
+    let is_name = |word: &&String| word.starts_with(char::is_alphabetic);
+    let names: Vec<_> = arguments.rest.iter().filter(is_name).collect();
+    let beside_peers = names.iter().any(|name| *name == PEERS);
+    let others = names.is_empty() || names.iter().any(|name| *name != PEERS);
+
+    install::for_building()?;
+    if others {
+        install::programs(&[&install::NGINX, &install::WRK])?;
+        // The broker comes with the servers of the tests.
+        install::for_tests()?;
+        // It is looked for beside the benches.
+        build("semel-gateway")?;
+    }
     build("semel-bench")?;
     let mut bench = shell::command(shell::target().join("release").join("semel-bench"), &[]);
+    if beside_peers {
+        Packages::install()?.lend(&mut bench)?;
+    }
     bench.args(&arguments.rest);
     shell::show(bench)
 }

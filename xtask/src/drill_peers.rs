@@ -6,17 +6,15 @@
 mod page;
 mod peer;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use clap::builder::PossibleValuesParser;
 
 use self::page::Column;
 use self::peer::{PEERS, Peer};
-use crate::{install, shell};
-
-/// Where the programs and the pins of their packages lie.
-const HOME: &str = "crates/semel-drill/peers";
+use crate::install::peers::Packages;
+use crate::shell;
 
 /// The page with the table.
 const PAGE: &str = "docs/internals/peers.md";
@@ -72,35 +70,14 @@ fn write(table: &str) -> Result<()> {
 #[derive(Debug)]
 struct Tools {
     drill: PathBuf,
-    node_modules: PathBuf,
-    python: PathBuf,
+    packages: Packages,
 }
 
 impl Tools {
     fn install() -> Result<Self> {
-        install::programs(&[&install::REDIS])?;
-        let home = shell::target().join("tools").join("peers");
-        let (node, python) = (home.join("node"), home.join("python"));
-        install::node_packages(HOME, &node)?;
-        install::wheels_of(&format!("{HOME}/requirements.txt"), &python)?;
+        let packages = Packages::install()?;
         let binary = ["build", "--locked", "-p", "semel-drill", "--bin", "semel-drill"];
         shell::show(shell::cargo(&binary))?;
-        Ok(Self {
-            drill: shell::target().join("debug").join("semel-drill"),
-            node_modules: node.join("node_modules"),
-            python: python.join("bin"),
-        })
+        Ok(Self { drill: shell::target().join("debug").join("semel-drill"), packages })
     }
-
-    /// The search path on which `python3` is the one with the packages.
-    fn search_path(&self) -> Result<std::ffi::OsString> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::iter::once(self.python.clone()).chain(std::env::split_paths(&path));
-        std::env::join_paths(folders).context("the search path cannot be extended")
-    }
-}
-
-/// The folder of the programs.
-fn home() -> PathBuf {
-    Path::new(shell::root()).join(HOME)
 }

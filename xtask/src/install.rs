@@ -1,5 +1,6 @@
 //! Installs what tasks need and the machine lacks. What is needed, and why, is data: the rows below and tools.txt.
 
+pub(crate) mod peers;
 pub(crate) mod servers;
 
 use std::path::{Path, PathBuf};

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Tools, home};
+use super::Tools;
+use crate::install::peers::home;
 use crate::shell;
 
 /// How long Redis may take until it listens.
@@ -75,9 +76,8 @@ impl Peer {
         drill.env("PORT", port);
         drill.env("LEDGER", folder.path().join("ledger.jsonl"));
         drill.env("REDIS_URL", format!("redis://{}", redis.address));
-        drill.env("NODE_PATH", &tools.node_modules).env("PYTHONPATH", home());
-        // The repository is no place for compiled Python.
-        drill.env("PATH", tools.search_path()?).env("PYTHONDONTWRITEBYTECODE", "1");
+        drill.env("PYTHONPATH", home());
+        tools.packages.lend(&mut drill)?;
         drill.stdout(Stdio::piped()).stderr(Stdio::inherit());
         let output = drill.output().context("cannot start semel-drill")?;
         let code = output.status.code();

@@ -37,6 +37,17 @@ impl Figures {
         median(self.rates.iter().zip(&bare.rates).map(|(ours, bare)| ours / bare).collect())
     }
 
+    /// The median of the time that each request takes longer, by the rates of two loads of the same round.
+    fn added_us(&self, bare: &Self) -> f64 {
+        let added = |(ours, bare): (&f64, &f64)| (1.0 / ours - 1.0 / bare) * 1e6;
+        median(self.rates.iter().zip(&bare.rates).map(added).collect())
+    }
+
+    /// The ratio, and what is added.
+    fn beside(&self, bare: &Self) -> String {
+        format!("{:.2} · {:+.0} µs", self.ratio(bare), self.added_us(bare))
+    }
+
     fn cell(&self) -> String {
         let (rate, p50, p99) = self.medians();
         format!("{} · {p50:.2} / {p99:.2} ms", thousands(rate))
@@ -48,7 +59,10 @@ impl Figures {
 
     fn json(&self, bare: &Self) -> serde_json::Value {
         let (rate, p50_ms, p99_ms) = self.medians();
-        json!({"per_s": rate.round(), "p50_ms": p50_ms, "p99_ms": p99_ms, "ratio": self.ratio(bare)})
+        json!({
+            "per_s": rate.round(), "p50_ms": p50_ms, "p99_ms": p99_ms,
+            "ratio": self.ratio(bare), "added_us": self.added_us(bare),
+        })
     }
 }
 
@@ -71,16 +85,17 @@ impl Table {
     }
 
     pub(super) fn report(&self, report: &mut Report) {
-        let head = "| connections | service | without | fresh | ÷ | replay | ÷ |\n|---|---|---|---|---|---|---|";
+        let head = "| connections | service | without | fresh | beside without | replay | beside without |\n\
+                    |---|---|---|---|---|---|---|";
         let mut lines = vec![head.to_owned()];
         for ((connections, _), Row { service, kinds: [bare, fresh, replay] }) in &self.rows {
             let line = format!(
-                "| {connections} | {service} | {} | {} | {:.2} | {} | {:.2} |",
+                "| {connections} | {service} | {} | {} | {} | {} | {} |",
                 bare.cell(),
                 fresh.cell(),
-                fresh.ratio(bare),
+                fresh.beside(bare),
                 replay.cell(),
-                replay.ratio(bare)
+                replay.beside(bare)
             );
             lines.push(line);
         }

@@ -200,3 +200,24 @@ fn length(head: &str) -> Option<usize> {
         name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_wait_that_so_many_answers_do_not_exceed() {
+        let waits = (1..=200).map(Duration::from_millis).collect();
+        let served = Served { span: Duration::from_secs(2), waits };
+        assert_eq!(served.wait(50), Duration::from_millis(100));
+        assert_eq!(served.wait(99), Duration::from_millis(198));
+        assert_eq!(served.wait(100), Duration::from_millis(200));
+        assert!((served.rate() - 100.0).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn no_answer_has_no_wait() {
+        let served = Served { span: Duration::from_secs(1), waits: Vec::new() };
+        assert_eq!((served.answers(), served.wait(99)), (0, Duration::ZERO));
+    }
+}

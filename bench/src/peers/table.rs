@@ -126,3 +126,21 @@ fn thousands(value: f64) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_stand_together() {
+        let told = [0.4, 999.0, 1_000.0, 81_986.2, 1_234_567.0].map(thousands);
+        assert_eq!(told, ["0", "999", "1,000", "81,986", "1,234,567"]);
+    }
+
+    #[test]
+    fn the_ratio_is_that_of_the_middle_round() {
+        let figures = |rates: [f64; 3]| Figures { rates: rates.into(), ..Figures::default() };
+        let (ours, bare) = (figures([50.0, 10.0, 100.0]), figures([100.0, 100.0, 125.0]));
+        assert_eq!(ours.beside(&bare), "0.50 · +10000 µs");
+    }
+}

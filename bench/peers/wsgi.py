@@ -1,8 +1,8 @@
 """The payments service of `cargo xtask bench peers` on waitress: with Powertools for AWS Lambda (Python) on Redis where
 REDIS_URL is set, without any where it is not.
 
-The settings are those that are drilled: crates/semel-drill/peers/powertools tells why the payload is validated and the
-local cache is on.
+Where VALIDATES is set, the settings are those that are drilled: crates/semel-drill/peers/powertools tells why the
+payload is validated and the local cache is on. Otherwise they are the package's own.
 """
 
 import json
@@ -27,6 +27,7 @@ logging.disable(logging.WARNING)
 warnings.simplefilter("ignore")
 
 URL = os.environ.get("REDIS_URL")
+VALIDATION = {"payload_validation_jmespath": "body", "use_local_cache": True, "local_cache_max_items": 10_000}
 THREADS = 64
 
 REFUSALS = {
@@ -63,10 +64,8 @@ if URL:
         persistence_store=CachePersistenceLayer(client=Redis.from_url(URL, decode_responses=True)),
         config=IdempotencyConfig(
             event_key_jmespath="[tenant, key]",
-            payload_validation_jmespath="body",
-            use_local_cache=True,
-            local_cache_max_items=10_000,
             expires_after_seconds=86_400,
+            **(VALIDATION if os.environ.get("VALIDATES") else {}),
         ),
     )
 

@@ -1,15 +1,12 @@
 //! What each service does while its store is away, and with the same request once it is back.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use semel_testkit::servers::Redis;
 use serde_json::json;
 
-use super::service::{Service, effects, payment};
+use super::service::{Service, effects};
 use crate::{load::Connection, ratio::Report};
 
 /// How long an answer is waited for.
@@ -29,7 +26,7 @@ pub(super) async fn measure(
         let to = service.protected();
         let before = effects(to).await?;
         let began = Instant::now();
-        let answer = asked(to).await;
+        let answer = asked(service).await;
         told.push((before, answer, began.elapsed(), effects(to).await? - before));
     }
     redis.restart().await;
@@ -39,7 +36,7 @@ pub(super) async fn measure(
     let mut rows = Vec::new();
     for (service, (before, answer, took, acted)) in services.iter().zip(told) {
         let (name, to) = (service.name(), service.protected());
-        let back = settled(to).await?;
+        let back = settled(service).await?;
         let all = effects(to).await? - before;
         let first = answer.map_or_else(|| "none".to_owned(), |status| status.to_string());
         let seconds = took.as_secs_f64();
@@ -54,18 +51,19 @@ pub(super) async fn measure(
 }
 
 /// Asks once; nothing where no answer comes.
-async fn asked(to: SocketAddr) -> Option<u16> {
-    let answer = async { Connection::open(to).await?.send(&payment("store-away")).await };
+async fn asked(service: &Service) -> Option<u16> {
+    let request = service.payment("store-away");
+    let answer = async { Connection::open(service.protected()).await?.send(&request).await };
     tokio::time::timeout(PATIENCE, answer).await.ok()?.ok()
 }
 
 /// Asks until the answer is one that a client keeps.
-async fn settled(to: SocketAddr) -> Result<u16> {
+async fn settled(service: &Service) -> Result<u16> {
     let until = Instant::now() + BACK_WITHIN;
     loop {
-        match asked(to).await {
+        match asked(service).await {
             Some(status) if status < 500 && status != 409 => return Ok(status),
-            last if Instant::now() > until => bail!("{to} still answers {last:?}"),
+            last if Instant::now() > until => bail!("{} still answers {last:?}", service.name()),
             _ => tokio::time::sleep(Duration::from_millis(200)).await,
         }
     }

@@ -19,12 +19,25 @@ struct Program {
     /// What runs it; nothing where it is compiled beside this bench.
     runs: Option<&'static str>,
     file: &'static str,
+    /// What is set in its environment besides.
+    settings: &'static [(&'static str, &'static str)],
 }
 
-const PROGRAMS: [Program; 3] = [
-    Program { name: "axum, Semel", runs: None, file: "semel-bench-axum" },
-    Program { name: "NestJS, node-idempotency", runs: Some("node"), file: "nest.js" },
-    Program { name: "waitress, Powertools", runs: Some("python3"), file: "wsgi.py" },
+const PROGRAMS: [Program; 4] = [
+    Program { name: "axum, Semel", runs: None, file: "semel-bench-axum", settings: &[] },
+    Program {
+        name: "NestJS, node-idempotency",
+        runs: Some("node"),
+        file: "nest.js",
+        settings: &[("NODE_ENV", "production")],
+    },
+    Program {
+        name: "waitress, Powertools, validating",
+        runs: Some("python3"),
+        file: "wsgi.py",
+        settings: &[("VALIDATES", "yes")],
+    },
+    Program { name: "waitress, Powertools", runs: Some("python3"), file: "wsgi.py", settings: &[] },
 ];
 
 impl Program {
@@ -40,7 +53,7 @@ impl Program {
             }
             None => Command::new(std::env::current_exe()?.with_file_name(self.file)),
         };
-        command.env("PORT", port.to_string()).env("NODE_ENV", "production");
+        command.env("PORT", port.to_string()).envs(self.settings.iter().copied());
         match redis {
             Some(url) => command.env("REDIS_URL", url),
             None => command.env_remove("REDIS_URL"),
@@ -110,7 +123,7 @@ impl Service {
             Kind::Bare => self.bare.address,
             Kind::Fresh | Kind::Replay => self.protected.address,
         };
-        let make = requests(step);
+        let make = self.requests(step);
         if step.kind == Kind::Replay {
             load::drive(to, step.connections, Limit::Requests(REPLAYED), Arc::clone(&make)).await?;
         }
@@ -122,20 +135,26 @@ impl Service {
         ensure!(done == due, "{name}, {step:?}: {done} effects, {} answers", served.answers());
         Ok(served)
     }
+
+    /// Makes the payment of an order of this service: two of them keep their keys in one place.
+    pub(super) fn payment(&self, order: &str) -> Vec<u8> {
+        payment(self.place, order)
+    }
+
+    /// Makes the requests of a step; those of a replay begin again after some.
+    fn requests(&self, step: &Step) -> Make {
+        let Step { round, connections, kind, .. } = *step;
+        let place = self.place;
+        Arc::new(move |n| {
+            let n = if kind == Kind::Replay { n % REPLAYED } else { n };
+            payment(place, &format!("{kind:?}-{round}-{connections}-{n}"))
+        })
+    }
 }
 
-/// Makes the requests of a step; those of a replay begin again after some.
-fn requests(step: &Step) -> Make {
-    let Step { round, connections, kind, .. } = *step;
-    Arc::new(move |n| {
-        let n = if kind == Kind::Replay { n % REPLAYED } else { n };
-        payment(&format!("{kind:?}-{round}-{connections}-{n}"))
-    })
-}
-
-/// Makes the payment of an order, with the key of the same name.
-pub(super) fn payment(order: &str) -> Vec<u8> {
-    load::post("/payments", Some(order), &format!("{{\"order\":\"{order}\",\"amount\":10}}"))
+fn payment(place: usize, order: &str) -> Vec<u8> {
+    let order = format!("{order}-{place}");
+    load::post("/payments", Some(&order), &format!("{{\"order\":\"{order}\",\"amount\":10}}"))
 }
 
 /// How often the process has acted.

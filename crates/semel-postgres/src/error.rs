@@ -2,7 +2,7 @@
 
 use std::{error::Error as StdError, fmt, sync::Arc};
 
-use semel::{StoreError, StoreErrorKind as Kind, codec::CodecError};
+use semel::{StoreError, StoreErrorKind as Kind, codec::CodecError, store::moving::Closed};
 use thiserror::Error as ThisError;
 
 /// What a statement met.
@@ -175,6 +175,11 @@ impl StdError for Cause {
 }
 
 fn server(sqlstate: Option<&str>, error: impl StdError + Send + Sync + 'static) -> StoreError {
+    match sqlstate {
+        Some("SM012") => return Closed::Away.refusal().with_source(error),
+        Some("SM013") => return Closed::Arriving.refusal().with_source(error),
+        _ => {}
+    }
     let (kind, message) = told(sqlstate);
     match sqlstate.filter(|_| message == COULD_NOT) {
         // A code says more than nothing, where there is no sentence for it.

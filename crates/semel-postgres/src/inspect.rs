@@ -4,14 +4,15 @@ use async_trait::async_trait;
 use semel::{
     IntentId, Operation, Record, State, StoreError, Tenant, Timestamp,
     store::{
-        Actor, BATCH_MAX,
+        BATCH_MAX,
         capability::{AuditKind, AuditRow, Counts, Filter, Inspect},
+        row_within_bounds,
     },
 };
 
 use crate::{
     PostgresStore,
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     link::{Step, Work},
     row,
     value::{Cells, Value},
@@ -38,9 +39,7 @@ impl Inspect for PostgresStore {
     }
 
     async fn note(&self, row: AuditRow) -> Result<(), StoreError> {
-        if row.actor.len() > Actor::NAME_MAX || row.note.len() > Actor::NOTE_MAX {
-            return Err(invalid("the actor's name or the note of the audit row is too long"));
-        }
+        row_within_bounds(&row)?;
         self.lanes.notes.ask(Note(row)).await
     }
 }
@@ -167,7 +166,7 @@ impl Work for Audit {
     }
 }
 
-fn entry(row: &tokio_postgres::Row) -> Result<AuditRow, Fault> {
+pub(crate) fn entry(row: &tokio_postgres::Row) -> Result<AuditRow, Fault> {
     let kind = row.text(5)?.and_then(AuditKind::from_word);
     Ok(AuditRow {
         id: row::name(row, 0)?,

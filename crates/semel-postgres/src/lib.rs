@@ -31,6 +31,7 @@ mod link;
 mod lock;
 mod locked;
 mod migrate;
+mod moving;
 mod names;
 mod outbox;
 mod prepared;

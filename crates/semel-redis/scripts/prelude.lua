@@ -45,36 +45,58 @@ local function set(key, value, expires)
   end
 end
 
--- No later fence falls below the fence of a record that may be dropped.
-local function raise(floor, fence)
-  local kept = redis.call('GET', floor)
-  if not kept or u64(kept, 1) < u64(fence, 1) then redis.call('SET', floor, fence) end
+-- No later fence falls below the fence of a record that may be dropped. Behind the number stands a mark while the
+-- store is closed.
+local function raise(floor, kept, fence)
+  kept = kept or ''
+  if #kept < 8 or u64(kept, 1) < u64(fence, 1) then
+    redis.call('SET', floor, string.sub(fence, 1, 8) .. string.sub(kept, 9))
+  end
 end
 
--- Writes a record and whatever finds it: KEYS are the record, its outcome, the floor, and the sets of all names, of
+local function mark(floor)
+  return floor and string.sub(floor, 9) or ''
+end
+
+-- Ends the script before its first write, where the store is closed.
+local function refuse_if_closed(floor)
+  local why = mark(floor)
+  if why == 'arriving' then error({ err = 'ARRIVING the store is closed for what is brought into it' }) end
+  if why ~= '' then error({ err = 'AWAY the store is closed' }) end
+end
+
+-- Writes a record and whatever finds it. `at` names the record, its outcome, the floor, and the sets of all names, of
 -- those that are held, and of those that are due.
-local function put(member, value, outcome)
+local function write(at, member, value, outcome, floor)
   local state = string.sub(value, 2, 2)
-  redis.call('ZADD', KEYS[4], 0, member)
+  redis.call('ZADD', at[4], 0, member)
   if state == 'r' or state == 'u' then
-    redis.call('SET', KEYS[1], value)
-    redis.call('DEL', KEYS[2])
-    redis.call('ZADD', KEYS[5], 0, member)
-    redis.call('ZREM', KEYS[6], member)
+    redis.call('SET', at[1], value)
+    redis.call('DEL', at[2])
+    redis.call('ZADD', at[5], 0, member)
+    redis.call('ZREM', at[6], member)
     return
   end
   local due = u64(value, 75)
-  set(KEYS[1], value, left(due))
+  set(at[1], value, left(due))
   if outcome then
     local replayed = u64(value, 67)
-    set(KEYS[2], outcome, left(replayed))
+    set(at[2], outcome, left(replayed))
     due = math.min(due, replayed)
   else
-    redis.call('DEL', KEYS[2])
+    redis.call('DEL', at[2])
   end
-  raise(KEYS[3], string.sub(value, 19, 26))
-  redis.call('ZREM', KEYS[5], member)
-  redis.call('ZADD', KEYS[6], due >= EXACT and '+inf' or string.format('%.0f', due), member)
+  raise(at[3], floor, string.sub(value, 19, 26))
+  redis.call('ZREM', at[5], member)
+  redis.call('ZADD', at[6], due >= EXACT and '+inf' or string.format('%.0f', due), member)
+end
+
+-- Writes a record whose KEYS are named in that order, unless the store is closed. `floor` is what stands under the
+-- floor, where that is known.
+local function put(member, value, outcome, floor)
+  if floor == nil then floor = redis.call('GET', KEYS[3]) end
+  refuse_if_closed(floor)
+  write(KEYS, member, value, outcome, floor)
 end
 
 local function is_ended(value)

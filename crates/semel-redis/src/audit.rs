@@ -5,7 +5,7 @@
 
 use redis::{Value, cmd};
 use semel::{
-    IntentId, StoreError,
+    IntentId,
     store::capability::{AuditKind, AuditRow},
 };
 
@@ -111,6 +111,20 @@ impl RedisStore {
         Ok(rows.into_iter().map(|(_, row)| row).collect())
     }
 
+    /// Reads all rows of a bucket, newest first.
+    pub(crate) async fn rows_in(&self, bucket: usize) -> Result<Vec<AuditRow>, Fault> {
+        let mut rows = Vec::new();
+        for start in (0..).step_by(PAGE) {
+            let page = self.rows(bucket, start).await?;
+            let is_last = page.len() < PAGE;
+            rows.extend(page.into_iter().map(|(_, row)| row));
+            if is_last {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+
     async fn rows(&self, bucket: usize, start: usize) -> Result<Vec<(u64, AuditRow)>, Fault> {
         let mut range = cmd("LRANGE");
         range.arg(self.link.space.bucket(bucket).key("audit")).arg(start).arg(start + PAGE - 1);
@@ -119,10 +133,4 @@ impl RedisStore {
         };
         rows.into_iter().map(|row| self::row(&told(row)?.unwrap_or_default())).collect()
     }
-}
-
-/// The largest actor and note are checked by the caller, as by every store.
-pub(crate) fn within_bounds(row: &AuditRow) -> Result<(), StoreError> {
-    use semel::store::{Actor, actor_within_bounds};
-    actor_within_bounds(&Actor { name: row.actor.clone(), note: row.note.clone() })
 }

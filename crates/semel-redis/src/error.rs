@@ -1,7 +1,11 @@
 //! The only match on what the server and the driver say: what each answer means, and what is done next.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
-use semel::{StoreError, StoreErrorKind, codec::CodecError};
+use semel::{
+    StoreError, StoreErrorKind,
+    codec::CodecError,
+    store::moving::{Closed, not_arriving},
+};
 
 /// What is done about an answer that is none.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -147,6 +151,12 @@ const FORBIDDEN: &str =
 
 /// What the driver has no word for.
 fn coded(error: RedisError) -> Fault {
+    match error.code() {
+        Some("ARRIVING") => return Closed::Arriving.refusal().with_source(error).into(),
+        Some("AWAY") => return Closed::Away.refusal().with_source(error).into(),
+        Some("CLOSEDFIRST") => return not_arriving().with_source(error).into(),
+        _ => {}
+    }
     let (kind, message, next) = match error.code().unwrap_or_default() {
         "OOM" => (
             StoreErrorKind::Full,

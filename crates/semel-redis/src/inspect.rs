@@ -3,15 +3,16 @@
 use async_trait::async_trait;
 use redis::Value;
 use semel::{
-    IntentId, Outcome, Phase, Record, State, StoreError, Timestamp,
+    IntentId, Outcome, Record, State, StoreError, Timestamp,
     store::{
         BATCH_MAX,
         capability::{AuditRow, Counts, Filter, Inspect},
+        row_within_bounds,
     },
 };
 
 use crate::{
-    RedisStore, audit,
+    RedisStore,
     error::{Fault, odd},
     page::Names,
     row,
@@ -43,9 +44,7 @@ impl Inspect for RedisStore {
             }
             for names in run.chunks(TOGETHER) {
                 for (record, now) in self.read_all(names).await? {
-                    if records.len() < limit
-                        && size <= PAGE_BYTES_MAX
-                        && listed(&record, &filter, now)
+                    if records.len() < limit && size <= PAGE_BYTES_MAX && filter.lists(&record, now)
                     {
                         size += record.outcome.as_ref().map_or(0, outcome_size);
                         records.push(record);
@@ -61,7 +60,7 @@ impl Inspect for RedisStore {
         let counted = (0..BUCKETS).map(|bucket| self.counted(bucket));
         let counted = all(counted.collect(), COUNTED_TOGETHER).await?;
         let mut counts = Counts::default();
-        counted.iter().for_each(|of| add(&mut counts, of));
+        counted.iter().for_each(|of| counts.add(of));
         Ok(counts)
     }
 
@@ -74,7 +73,7 @@ impl Inspect for RedisStore {
     }
 
     async fn note(&self, row: AuditRow) -> Result<(), StoreError> {
-        audit::within_bounds(&row)?;
+        row_within_bounds(&row)?;
         Ok(self.noted(&row).await?)
     }
 }
@@ -123,15 +122,6 @@ fn set_of(filter: &Filter) -> Option<&'static str> {
     }
 }
 
-fn listed(record: &Record, filter: &Filter, now: Timestamp) -> bool {
-    let scope = &record.id.scope;
-    filter.tenant.as_ref().is_none_or(|tenant| *tenant == scope.tenant)
-        && filter.operation.as_ref().is_none_or(|operation| *operation == scope.operation)
-        && filter.state.is_none_or(|state| state == record.state)
-        && (!filter.stuck || (record.state == State::Running && record.lapsed(now)))
-        && record.phase(now) != Phase::Absent
-}
-
 fn outcome_size(outcome: &Outcome) -> usize {
     match &outcome.body {
         semel::outcome::Body::Kept(bytes) => bytes.len(),
@@ -149,19 +139,7 @@ fn count(counts: &mut Counts, row: Value, now: Timestamp) -> Result<(), Fault> {
     }
     let mut record = row::head(nobody(), &head)?;
     record.outcome = (has_outcome == Value::Int(1)).then(|| Outcome::without_body(0));
-    match record.phase(now) {
-        Phase::Absent => {}
-        Phase::Forgotten => counts.forgotten += 1,
-        Phase::Stored(State::Done | State::Failed) => counts.done += 1,
-        Phase::Stored(State::Open) => counts.open += 1,
-        Phase::Stored(State::Unknown) => counts.unknown += 1,
-        Phase::Stored(State::Running) => {
-            counts.running += 1;
-            counts.stuck += u64::from(record.lapsed(now));
-            let oldest = counts.oldest_running.unwrap_or(record.claimed_at);
-            counts.oldest_running = Some(oldest.min(record.claimed_at));
-        }
-    }
+    counts.count(&record, now);
     Ok(())
 }
 
@@ -171,14 +149,4 @@ fn nobody() -> IntentId {
     let why = "a letter is a name";
     let scope = Scope::new(Tenant::new("-").expect(why), Operation::new("-").expect(why));
     scope.intent(Key::new("-").expect(why))
-}
-
-fn add(sum: &mut Counts, of: &Counts) {
-    sum.done += of.done;
-    sum.forgotten += of.forgotten;
-    sum.open += of.open;
-    sum.running += of.running;
-    sum.stuck += of.stuck;
-    sum.unknown += of.unknown;
-    sum.oldest_running = [sum.oldest_running, of.oldest_running].into_iter().flatten().min();
 }

@@ -28,6 +28,7 @@ mod connect;
 mod error;
 mod inspect;
 mod link;
+mod moving;
 mod page;
 mod row;
 mod scripts;

@@ -24,13 +24,17 @@ pub(crate) struct Script {
 /// All scripts.
 #[derive(Debug)]
 pub(crate) struct Scripts {
+    pub(crate) bring: Script,
     pub(crate) claim: Script,
+    pub(crate) close: Script,
     pub(crate) complete: Script,
     pub(crate) count: Script,
     pub(crate) drop: Script,
     pub(crate) due: Script,
     pub(crate) note: Script,
+    pub(crate) raise: Script,
     pub(crate) read: Script,
+    pub(crate) recall: Script,
     pub(crate) renew: Script,
     pub(crate) swap: Script,
 }
@@ -45,13 +49,17 @@ impl Scripts {
             Script { text: text.into(), digest }
         };
         Self {
+            bring: script(include_str!("../scripts/move/bring.lua")),
             claim: script(include_str!("../scripts/record/claim.lua")),
+            close: script(include_str!("../scripts/move/close.lua")),
             complete: script(include_str!("../scripts/record/complete.lua")),
             count: script(include_str!("../scripts/record/count.lua")),
             drop: script(include_str!("../scripts/record/drop.lua")),
             due: script(include_str!("../scripts/record/due.lua")),
             note: script(include_str!("../scripts/audit/note.lua")),
+            raise: script(include_str!("../scripts/move/raise.lua")),
             read: script(include_str!("../scripts/record/read.lua")),
+            recall: script(include_str!("../scripts/audit/recall.lua")),
             renew: script(include_str!("../scripts/record/renew.lua")),
             swap: script(include_str!("../scripts/record/swap.lua")),
         }

@@ -111,7 +111,7 @@ impl RedisStore {
     pub(crate) async fn renewed(&self, renewal: &Renew) -> Result<Renewed, Fault> {
         let place = Space::place(&renewal.id);
         let bucket = self.link.space.bucket(place.bucket);
-        let keys = [bucket.of("r", &place.name), bucket.key("mark")];
+        let keys = [bucket.of("r", &place.name), bucket.key("mark"), bucket.key("floor")];
         let fence = renewal.fence.get().to_be_bytes();
         let lease = row::span(renewal.lease).to_be_bytes();
         let args = [&renewal.token.as_bytes()[..], &fence, &lease, self.link.waits()];
@@ -344,11 +344,11 @@ pub(crate) fn bytes(told: Value) -> Result<Option<Vec<u8>>, Fault> {
     }
 }
 
-fn fence(told: Value) -> Result<Fence, Fault> {
-    match bytes(told)? {
-        None => Ok(Fence::default()),
-        Some(bytes) => Ok(Fence::new(u64::from_be_bytes(bytes.try_into().map_err(|_| odd())?))),
-    }
+/// Reads the floor of a bucket's fences, with or without the mark behind it.
+pub(crate) fn fence(told: Value) -> Result<Fence, Fault> {
+    let Some(bytes) = bytes(told)? else { return Ok(Fence::default()) };
+    let number = bytes.first_chunk().ok_or_else(odd)?;
+    Ok(Fence::new(u64::from_be_bytes(*number)))
 }
 
 fn five(said: Vec<Value>) -> Result<[Value; 5], Fault> {

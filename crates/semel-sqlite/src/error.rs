@@ -3,7 +3,7 @@
 use std::{io, path::Path};
 
 use rusqlite::{Error, ErrorCode, ffi};
-use semel::{StoreError, StoreErrorKind as Kind, codec::CodecError};
+use semel::{StoreError, StoreErrorKind as Kind, codec::CodecError, store::moving::Closed};
 use thiserror::Error as ThisError;
 
 /// What a step met.
@@ -32,8 +32,22 @@ impl From<Fault> for StoreError {
 
 /// Says what the caller does about an error of a statement: nothing of its transaction is written.
 pub(crate) fn driver(error: Error) -> StoreError {
+    if let Some(why) = closed(&error) {
+        return why.refusal().with_source(error);
+    }
     let (kind, message) = told(&error);
     StoreError::new(kind, message).with_source(error)
+}
+
+/// Says why the store is closed, if its trigger said so.
+fn closed(error: &Error) -> Option<Closed> {
+    let Error::SqliteFailure(failure, Some(message)) = error else { return None };
+    let is_trigger = failure.extended_code == ffi::SQLITE_CONSTRAINT_TRIGGER;
+    match &**message {
+        "semel: the store is closed (arriving)" if is_trigger => Some(Closed::Arriving),
+        "semel: the store is closed (away)" if is_trigger => Some(Closed::Away),
+        _ => None,
+    }
 }
 
 fn told(error: &Error) -> (Kind, &'static str) {

@@ -5,14 +5,15 @@ use rusqlite::{Connection, Statement, params};
 use semel::{
     IntentId, Record, State, StoreError, Timestamp,
     store::{
-        Actor, BATCH_MAX,
+        BATCH_MAX,
         capability::{AuditKind, AuditRow, Counts, Filter, Inspect},
+        row_within_bounds,
     },
 };
 
 use crate::{
     SqliteStore,
-    error::{Fault, damaged, invalid},
+    error::{Fault, damaged},
     queries,
     queue::Lane,
     reader, row,
@@ -51,9 +52,7 @@ impl Inspect for SqliteStore {
     }
 
     async fn note(&self, row: AuditRow) -> Result<(), StoreError> {
-        if row.actor.len() > Actor::NAME_MAX || row.note.len() > Actor::NOTE_MAX {
-            return Err(invalid("the actor's name or the note of the audit row is too long"));
-        }
+        row_within_bounds(&row)?;
         self.write(Lane::Later, Note(row)).await
     }
 }
@@ -168,14 +167,19 @@ fn audit(conn: &Connection, id: Option<&IntentId>, limit: i64) -> Result<Vec<Aud
     };
     let mut audit = Vec::new();
     while let Some(row) = rows.next()? {
-        let kind = AuditKind::from_word(row.get_ref(1)?.as_str().unwrap_or_default());
-        audit.push(AuditRow {
-            id: row::name(row, 4)?,
-            at: row::instant(row, 0)?,
-            kind: kind.ok_or_else(|| damaged("an audit row has an unknown kind; upgrade semel"))?,
-            actor: row.get(2)?,
-            note: row.get(3)?,
-        });
+        audit.push(audit_row(row)?);
     }
     Ok(audit)
+}
+
+/// Reads a row of the audit.
+pub(crate) fn audit_row(row: &rusqlite::Row<'_>) -> Result<AuditRow, Fault> {
+    let kind = AuditKind::from_word(row.get_ref(1)?.as_str().unwrap_or_default());
+    Ok(AuditRow {
+        id: row::name(row, 4)?,
+        at: row::instant(row, 0)?,
+        kind: kind.ok_or_else(|| damaged("an audit row has an unknown kind; upgrade semel"))?,
+        actor: row.get(2)?,
+        note: row.get(3)?,
+    })
 }

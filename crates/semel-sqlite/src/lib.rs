@@ -35,6 +35,7 @@ mod error;
 pub mod inbox;
 mod inspect;
 mod migrate;
+mod moving;
 mod open;
 mod outbox;
 mod queries;

@@ -216,9 +216,18 @@ impl<'c> Step<'c> {
 
     /// Adds a row to the audit, whose oldest rows go.
     pub(crate) fn note(&mut self, entry: &AuditRow) -> Result<(), Fault> {
+        self.add(queries::AUDIT_NOTE, entry).map(drop)
+    }
+
+    /// Adds a row to the audit unless the same row is there; says whether it did.
+    pub(crate) fn recall(&mut self, entry: &AuditRow) -> Result<bool, Fault> {
+        self.add(queries::AUDIT_RECALL, entry)
+    }
+
+    fn add(&mut self, statement: &str, entry: &AuditRow) -> Result<bool, Fault> {
         self.writes += 1;
         let scope = &entry.id.scope;
-        self.conn.prepare_cached(queries::AUDIT_NOTE)?.execute((
+        let added = self.conn.prepare_cached(statement)?.execute((
             row::micros(entry.at),
             entry.kind.as_str(),
             scope.tenant.as_str(),
@@ -229,7 +238,7 @@ impl<'c> Step<'c> {
             &entry.note,
         ))?;
         self.conn.prepare_cached(queries::AUDIT_TRIM)?.execute([self.limits.audit_max])?;
-        Ok(())
+        Ok(added == 1)
     }
 
     /// Marks a claim of the caller's transaction as not completed.

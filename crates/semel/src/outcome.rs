@@ -31,7 +31,7 @@ pub struct Pointer {
 }
 
 impl Pointer {
-    fn longest(&self) -> usize {
+    pub(crate) fn longest(&self) -> usize {
         self.kind.len().max(self.id.len())
     }
 }

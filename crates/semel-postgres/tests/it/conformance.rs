@@ -30,6 +30,7 @@ async fn fresh(fixture: Fixture, set: fn(PostgresBuilder) -> PostgresBuilder) ->
     Fresh::new(store.clone(), store.clone(), time)
         .when_turned_back(TurnedBack::Follows)
         .with_bridge(store.clone())
+        .with_move(store.clone())
         .with_sweep(store)
         .with_second(again.clone())
         .with_reopen(again)

@@ -12,6 +12,7 @@ mod arbitrary;
 mod bounding;
 mod bridging;
 mod caller;
+mod closing;
 mod conformance;
 mod connecting;
 mod crossing;

@@ -15,5 +15,5 @@ local fence = math.max(now, floor and u64(floor, 1) + 1 or 1)
 local at = be8(now)
 local blank = ARGV[1]
 value = string.sub(blank, 1, 18) .. be8(fence) .. at .. string.sub(blank, 35, 42) .. at .. at .. string.sub(blank, 59)
-put(ARGV[3], value, false)
+put(ARGV[3], value, false, floor)
 return { told, 1, value, false, floor }

@@ -5,7 +5,7 @@
 local value = redis.call('GET', KEYS[1])
 if (value or '') ~= ARGV[1] then return { told, 0 } end
 if ARGV[2] == 'delete' then
-  if value then raise(KEYS[3], string.sub(value, 19, 26)) end
+  if value then raise(KEYS[3], redis.call('GET', KEYS[3]), string.sub(value, 19, 26)) end
   redis.call('DEL', KEYS[1], KEYS[2])
   for at = 4, 6 do redis.call('ZREM', KEYS[at], ARGV[3]) end
   return { told, 1 }

@@ -28,6 +28,7 @@ impl StoreUnderTest for Sqlite {
         };
         let store = open(bench.path(), &clock);
         Fresh::new(store.clone(), store.clone(), clock)
+            .with_move(store.clone())
             .with_sweep(store)
             .with_second(again.clone())
             .with_reopen(again)

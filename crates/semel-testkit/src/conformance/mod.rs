@@ -35,6 +35,7 @@ pub mod inbox;
 pub mod inspect;
 pub mod lease;
 pub mod limits;
+pub mod moving;
 pub mod outbox;
 pub mod outcome;
 pub mod powers;
@@ -53,7 +54,10 @@ use std::{any::Any, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use semel::{
     Store, Timestamp,
-    store::capability::{Bridge, Inspect, Sweep},
+    store::{
+        capability::{Bridge, Inspect, Sweep},
+        moving::Move,
+    },
 };
 
 use crate::clock::ManualClock;
@@ -113,6 +117,8 @@ pub struct Fresh {
     pub inspect: Arc<dyn Inspect>,
     /// Its bridge, if it has one.
     pub bridge: Option<Arc<dyn Bridge>>,
+    /// How records are taken out of it and into it, if they can be.
+    pub mover: Option<Arc<dyn Move>>,
     /// Its sweep, if it has one.
     pub sweep: Option<Arc<dyn Sweep>>,
     /// What moves its time.
@@ -134,6 +140,7 @@ impl Fresh {
             store,
             inspect,
             bridge: None,
+            mover: None,
             sweep: None,
             time,
             turned_back: TurnedBack::GoesOn,
@@ -147,6 +154,13 @@ impl Fresh {
     #[must_use]
     pub fn with_bridge(mut self, bridge: Arc<dyn Bridge>) -> Self {
         self.bridge = Some(bridge);
+        self
+    }
+
+    /// Declares that records can be taken out of it and into it.
+    #[must_use]
+    pub fn with_move(mut self, mover: Arc<dyn Move>) -> Self {
+        self.mover = Some(mover);
         self
     }
 
@@ -197,6 +211,7 @@ impl fmt::Debug for Fresh {
         f.debug_struct("Fresh")
             .field("store", &self.store)
             .field("bridge", &self.bridge.is_some())
+            .field("mover", &self.mover.is_some())
             .field("sweep", &self.sweep.is_some())
             .field("turned_back", &self.turned_back)
             .field("second", &self.second.is_some())

@@ -113,6 +113,25 @@ macro_rules! conformance {
                 a_reason_over_the_bound_is_refused,
                 reading_answers_in_the_order_asked,
                 time_goes_on;
+            moving:
+                a_closed_store_takes_no_writes,
+                a_closed_store_is_closed_for_all,
+                a_closed_store_still_answers_what_is_kept,
+                a_store_that_waits_for_records_takes_no_others,
+                an_opened_store_goes_on,
+                what_is_brought_is_kept_as_it_is,
+                what_is_brought_is_answered_as_before,
+                the_holder_of_a_brought_run_ends_it,
+                a_brought_run_is_lost_as_any,
+                fences_go_on_above_what_was_brought,
+                what_is_brought_twice_is_kept_once,
+                a_record_that_differs_stays_and_is_named,
+                what_is_over_is_not_brought,
+                a_brought_record_over_a_bound_is_refused,
+                nothing_is_brought_into_a_store_that_is_not_closed_for_it,
+                a_brought_record_is_swept_as_any,
+                the_audit_is_read_from_its_beginning,
+                the_audit_is_recalled_once_and_in_order;
             outcome:
                 an_empty_body_comes_back,
                 a_binary_body_comes_back,
@@ -243,6 +262,7 @@ pub(super) mod tests {
             ("inspect", include_str!("inspect.rs")),
             ("lease", include_str!("lease.rs")),
             ("limits", include_str!("limits.rs")),
+            ("moving", include_str!("moving.rs")),
             ("outcome", include_str!("outcome.rs")),
             ("powers", include_str!("powers.rs")),
             ("refusal", include_str!("refusal.rs")),

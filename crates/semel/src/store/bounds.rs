@@ -1,10 +1,11 @@
 //! The bounds that every store checks before it writes anything.
 
-use super::{Actor, BATCH_MAX};
+use super::{Actor, BATCH_MAX, capability::AuditRow};
 use crate::{
     decide::{Ask, Finish, ReleaseAsk, ResolveAsk, Verdict},
     error::{StoreError, StoreErrorKind},
-    outcome::Outcome,
+    outcome::{Outcome, Pointer},
+    record::Record,
 };
 
 /// Refuses a batch that is too large.
@@ -87,6 +88,26 @@ pub fn resolution_within_bounds(
 pub fn actor_within_bounds(actor: &Actor) -> Result<(), StoreError> {
     check(actor.name.len() <= Actor::NAME_MAX, "the actor's name is too long")?;
     check(actor.note.len() <= Actor::NOTE_MAX, "the actor's note is too long")
+}
+
+/// Refuses a row of the audit that breaks a bound.
+///
+/// # Errors
+///
+/// Returns an error of kind `Invalid` that names the bound.
+pub fn row_within_bounds(row: &AuditRow) -> Result<(), StoreError> {
+    check(row.actor.len() <= Actor::NAME_MAX, "the actor's name is too long")?;
+    check(row.note.len() <= Actor::NOTE_MAX, "the actor's note is too long")
+}
+
+/// Refuses a whole record that breaks a bound.
+pub(super) fn record_within_bounds(record: &Record) -> Result<(), StoreError> {
+    let claimed_by = record.claimed_by.as_ref().map_or(0, |text| text.len());
+    check(claimed_by <= Ask::CLAIMED_BY_MAX, "claimed_by is too long")?;
+    reason(record.reason.as_deref())?;
+    let pointer = record.pointer.as_ref().map_or(0, Pointer::longest);
+    check(pointer <= Outcome::POINTER_MAX, "the pointer is too long")?;
+    within_bounds(record.outcome.as_ref())
 }
 
 fn kept(outcome: Option<&Outcome>, body_max: usize) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ use crate::{
     decide::{Finish, Verdict},
     error::StoreError,
     key::{IntentId, Operation, Tenant},
-    record::{Permit, Record, State},
+    record::{Permit, Phase, Record, State},
     store::Actor,
 };
 
@@ -160,6 +160,19 @@ pub struct Filter {
     pub limit: u32,
 }
 
+impl Filter {
+    /// Says whether the filter chooses a record at `now`, wherever its page begins.
+    #[must_use]
+    pub fn lists(&self, record: &Record, now: Timestamp) -> bool {
+        let scope = &record.id.scope;
+        self.tenant.as_ref().is_none_or(|tenant| *tenant == scope.tenant)
+            && self.operation.as_ref().is_none_or(|operation| *operation == scope.operation)
+            && self.state.is_none_or(|state| state == record.state)
+            && (!self.stuck || (record.state == State::Running && record.lapsed(now)))
+            && record.phase(now) != Phase::Absent
+    }
+}
+
 /// Counts by state, at one instant.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
@@ -177,6 +190,42 @@ pub struct Counts {
     pub unknown: u64,
     /// When the oldest running claim was granted.
     pub oldest_running: Option<Timestamp>,
+}
+
+impl Counts {
+    /// Counts a record by what it means at `now`.
+    pub fn count(&mut self, record: &Record, now: Timestamp) {
+        match record.phase(now) {
+            Phase::Absent => {}
+            Phase::Forgotten => self.forgotten += 1,
+            Phase::Stored(State::Done | State::Failed) => self.done += 1,
+            Phase::Stored(State::Open) => self.open += 1,
+            Phase::Stored(State::Unknown) => self.unknown += 1,
+            Phase::Stored(State::Running) => {
+                self.running += 1;
+                self.stuck += u64::from(record.lapsed(now));
+                let oldest = self.oldest_running.unwrap_or(record.claimed_at);
+                self.oldest_running = Some(oldest.min(record.claimed_at));
+            }
+        }
+    }
+
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, of: &Self) {
+        self.done += of.done;
+        self.forgotten += of.forgotten;
+        self.open += of.open;
+        self.running += of.running;
+        self.stuck += of.stuck;
+        self.unknown += of.unknown;
+        self.oldest_running = [self.oldest_running, of.oldest_running].into_iter().flatten().min();
+    }
+
+    /// Returns how many there are in all.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.done + self.forgotten + self.open + self.running + self.unknown
+    }
 }
 
 /// What an audit row tells of.
@@ -214,7 +263,7 @@ impl AuditKind {
 }
 
 /// One row of the audit.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct AuditRow {
     /// The intent.
     pub id: IntentId,

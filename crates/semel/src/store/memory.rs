@@ -16,8 +16,9 @@ use super::{
     capability::{
         AuditRow, Bridge, Capabilities, Counts, Filter, Inspect, Looked, Sweep, SweepBudget, Swept,
     },
-    claims_within_bounds, finish_within_bounds, release_within_bounds, resolution_within_bounds,
-    within_batch,
+    claims_within_bounds, finish_within_bounds,
+    moving::{self, Brought, Closed, Move, Standing, Trail},
+    release_within_bounds, resolution_within_bounds, within_batch,
 };
 use crate::{
     clock::{Clock, HostTime, SystemClock, Timestamp},
@@ -28,7 +29,7 @@ use crate::{
     error::{StoreError, StoreErrorKind},
     key::IntentId,
     outcome::Outcome,
-    record::{Fence, Permit, Phase, Record, State},
+    record::{Fence, Permit, Record},
 };
 
 /// Keeps records in memory.
@@ -51,6 +52,7 @@ struct Inner {
     records: HashMap<IntentId, Box<Record>>,
     audit: Vec<AuditRow>,
     floor: Fence,
+    closed: Option<Closed>,
 }
 
 impl MemoryStore {
@@ -104,7 +106,8 @@ impl Store for MemoryStore {
         claims_within_bounds(&asks)?;
         let (mut inner, now) = self.lock();
         inner.has_room(&asks, now, self.records_max)?;
-        Ok(asks.iter().map(|ask| Claimed { answer: inner.claim(ask, now), now }).collect())
+        let claimed = |ask| Ok(Claimed { answer: inner.claim(ask, now)?, now });
+        asks.iter().map(claimed).collect()
     }
 
     async fn renew(&self, renewals: Vec<Renew>) -> Result<Vec<Renewed>, StoreError> {
@@ -112,14 +115,11 @@ impl Store for MemoryStore {
         let (mut inner, now) = self.lock();
         let renewed = renewals.into_iter().map(|r| {
             match decide::renew(inner.seen(&r.id), r.token, r.fence, r.lease, now) {
-                Settle::Write(next) => {
-                    inner.put(next);
-                    Renewed::Held
-                }
-                Settle::Already | Settle::Stale => Renewed::Stale,
+                Settle::Write(next) => inner.put(next).map(|()| Renewed::Held),
+                Settle::Already | Settle::Stale => Ok(Renewed::Stale),
             }
         });
-        Ok(renewed.collect())
+        renewed.collect()
     }
 
     async fn complete(&self, permit: Permit, finish: Finish) -> Result<Completed, StoreError> {
@@ -136,7 +136,7 @@ impl Store for MemoryStore {
                 Ok(Completed::Stale)
             }
             Settle::Write(next) => {
-                inner.put(next);
+                inner.put(next)?;
                 Ok(Completed::Stored)
             }
         }
@@ -149,7 +149,7 @@ impl Store for MemoryStore {
             Settle::Already => ReleaseAnswer::Already,
             Settle::Stale => ReleaseAnswer::NotHeld,
             Settle::Write(next) => {
-                inner.put(next);
+                inner.put(next)?;
                 ReleaseAnswer::Stored
             }
         };
@@ -177,7 +177,7 @@ impl Store for MemoryStore {
             ResolveDecision::Changed(state) => Resolution::Changed(state),
             ResolveDecision::TooEarly(until) => Resolution::TooEarly(until),
             ResolveDecision::Write(next) => {
-                inner.put(next);
+                inner.put(next)?;
                 inner.note(AuditRow::resolved(&id, &ask.verdict, &actor, now));
                 Resolution::Stored
             }
@@ -194,31 +194,28 @@ impl Inner {
         let new = |ask: &&Ask| !self.records.contains_key(&ask.id) && now <= ask.not_after;
         let new: HashSet<_> = asks.iter().filter(new).map(|ask| &ask.id).collect();
         if !new.is_empty() && self.records.len() + new.len() > records_max {
-            return Err(StoreError::new(
-                StoreErrorKind::Full,
-                "the memory store holds as many records as it may; sweep it or raise the bound",
-            ));
+            return Err(full());
         }
         Ok(())
     }
 
-    fn claim(&mut self, ask: &Ask, now: Timestamp) -> ClaimAnswer {
+    fn claim(&mut self, ask: &Ask, now: Timestamp) -> Result<ClaimAnswer, StoreError> {
         let seen = self.seen(&ask.id);
-        match decide::claim(seen, ask, now) {
+        Ok(match decide::claim(seen, ask, now) {
             Decision::Grant(grant) => {
                 let next = decide::grant(seen, ask, grant, self.floor, now);
                 let permit = next.permit();
-                self.put(Box::new(next));
+                self.put(Box::new(next))?;
                 ClaimAnswer::Granted { permit, grant: Some(grant) }
             }
             Decision::Lose(refusal) => {
                 let next = seen.map(|record| decide::lose(record, now));
-                next.into_iter().for_each(|next| self.put(Box::new(next)));
+                next.into_iter().try_for_each(|next| self.put(Box::new(next)))?;
                 ClaimAnswer::Refused(refusal)
             }
             Decision::RefuseAndRewind(refusal) => {
                 let next = seen.map(|record| decide::rewind(record, now));
-                next.into_iter().for_each(|next| self.put(Box::new(next)));
+                next.into_iter().try_for_each(|next| self.put(Box::new(next)))?;
                 ClaimAnswer::Refused(refusal)
             }
             Decision::Refuse(refusal) => ClaimAnswer::Refused(refusal),
@@ -231,15 +228,24 @@ impl Inner {
                 permit: record.permit(),
                 grant: None,
             }),
-        }
+        })
     }
 
     fn seen(&self, id: &IntentId) -> Option<&Record> {
         self.records.get(id).map(|record| &**record)
     }
 
-    fn put(&mut self, record: Box<Record>) {
+    fn put(&mut self, record: Box<Record>) -> Result<(), StoreError> {
+        if let Some(why) = self.closed {
+            return Err(why.refusal());
+        }
         self.records.insert(record.id.clone(), record);
+        Ok(())
+    }
+
+    /// Refuses to bring anything into a store that is not closed for it.
+    fn is_arriving(&self) -> Result<(), StoreError> {
+        if self.closed == Some(Closed::Arriving) { Ok(()) } else { Err(moving::not_arriving()) }
     }
 
     fn note(&mut self, row: AuditRow) {
@@ -248,6 +254,13 @@ impl Inner {
         }
         self.audit.push(row);
     }
+}
+
+fn full() -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Full,
+        "the memory store holds as many records as it may; sweep it or raise the bound",
+    )
 }
 
 #[async_trait]
@@ -302,7 +315,8 @@ impl Inspect for MemoryStore {
             .records
             .values()
             .map(|r| &**r)
-            .filter(|r| listed(r, &filter, now))
+            .filter(|r| filter.after.as_ref().is_none_or(|after| r.id > *after))
+            .filter(|r| filter.lists(r, now))
             .cloned()
             .collect();
         records.sort_by(|a, b| a.id.cmp(&b.id));
@@ -313,21 +327,7 @@ impl Inspect for MemoryStore {
     async fn counts(&self) -> Result<Counts, StoreError> {
         let (inner, now) = self.lock();
         let mut counts = Counts::default();
-        for record in inner.records.values() {
-            match record.phase(now) {
-                Phase::Absent => {}
-                Phase::Forgotten => counts.forgotten += 1,
-                Phase::Stored(State::Done | State::Failed) => counts.done += 1,
-                Phase::Stored(State::Open) => counts.open += 1,
-                Phase::Stored(State::Unknown) => counts.unknown += 1,
-                Phase::Stored(State::Running) => {
-                    counts.running += 1;
-                    counts.stuck += u64::from(record.lapsed(now));
-                    let oldest = counts.oldest_running.unwrap_or(record.claimed_at);
-                    counts.oldest_running = Some(oldest.min(record.claimed_at));
-                }
-            }
-        }
+        inner.records.values().for_each(|record| counts.count(record, now));
         Ok(counts)
     }
 
@@ -345,12 +345,63 @@ impl Inspect for MemoryStore {
     }
 }
 
-fn listed(record: &Record, filter: &Filter, now: Timestamp) -> bool {
-    let scope = &record.id.scope;
-    filter.tenant.as_ref().is_none_or(|tenant| *tenant == scope.tenant)
-        && filter.operation.as_ref().is_none_or(|operation| *operation == scope.operation)
-        && filter.state.is_none_or(|state| state == record.state)
-        && (!filter.stuck || (record.state == State::Running && record.lapsed(now)))
-        && filter.after.as_ref().is_none_or(|after| record.id > *after)
-        && record.phase(now) != Phase::Absent
+#[async_trait]
+impl Move for MemoryStore {
+    async fn standing(&self) -> Result<Standing, StoreError> {
+        let (inner, _) = self.lock();
+        Ok(Standing { closed: inner.closed, floor: inner.floor })
+    }
+
+    async fn close(&self, why: Closed) -> Result<(), StoreError> {
+        self.lock().0.closed = Some(why);
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<(), StoreError> {
+        self.lock().0.closed = None;
+        Ok(())
+    }
+
+    async fn bring(&self, records: Vec<Record>) -> Result<Vec<Brought>, StoreError> {
+        moving::records_within_bounds(&records)?;
+        let (mut inner, now) = self.lock();
+        inner.is_arriving()?;
+        let new = records.iter().filter(|record| !inner.records.contains_key(&record.id)).count();
+        if inner.records.len() + new > self.records_max {
+            return Err(full());
+        }
+        let brought = records.into_iter().map(|record| {
+            let kept = inner.seen(&record.id);
+            Brought::of(kept, &record, now).unwrap_or_else(|| {
+                inner.records.insert(record.id.clone(), Box::new(record));
+                Brought::Stored
+            })
+        });
+        Ok(brought.collect())
+    }
+
+    async fn recall(&self, rows: Vec<AuditRow>) -> Result<u64, StoreError> {
+        moving::rows_within_bounds(&rows)?;
+        let (mut inner, _) = self.lock();
+        inner.is_arriving()?;
+        let new: Vec<_> = rows.into_iter().filter(|row| !inner.audit.contains(row)).collect();
+        let count = u64::try_from(new.len()).unwrap_or(u64::MAX);
+        new.into_iter().for_each(|row| inner.note(row));
+        Ok(count)
+    }
+
+    async fn raise(&self, floor: Fence) -> Result<(), StoreError> {
+        let (mut inner, _) = self.lock();
+        inner.floor = inner.floor.max(floor);
+        Ok(())
+    }
+
+    /// Pages are counted from the oldest row, which stays while nothing is noted.
+    async fn trail(&self, from: u64) -> Result<Trail, StoreError> {
+        let (inner, _) = self.lock();
+        let from = usize::try_from(from).unwrap_or(usize::MAX).min(inner.audit.len());
+        let to = from.saturating_add(BATCH_MAX).min(inner.audit.len());
+        let next = (to < inner.audit.len()).then(|| u64::try_from(to).unwrap_or(u64::MAX));
+        Ok(Trail { rows: inner.audit[from..to].to_vec(), next })
+    }
 }

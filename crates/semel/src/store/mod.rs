@@ -21,6 +21,7 @@
 mod bounds;
 pub mod capability;
 pub mod memory;
+pub mod moving;
 
 use std::{fmt, time::Duration};
 
@@ -29,7 +30,7 @@ use async_trait::async_trait;
 pub use self::{
     bounds::{
         actor_within_bounds, claims_within_bounds, finish_within_bounds, release_within_bounds,
-        resolution_within_bounds, within_batch, within_bounds,
+        resolution_within_bounds, row_within_bounds, within_batch, within_bounds,
     },
     capability::{Capabilities, Durability},
 };

@@ -23,6 +23,7 @@ impl StoreUnderTest for Memory {
         let store = Arc::new(MemoryStore::with_clock(clock.clone()));
         Fresh::new(store.clone(), store.clone(), clock)
             .with_bridge(store.clone())
+            .with_move(store.clone())
             .with_sweep(store)
             .with_second(open.clone())
             .with_reopen(open)

@@ -15,7 +15,7 @@ use semel::{
     key::Facet,
     policy::Policy,
     store::{
-        Actor,
+        Actor, Reading,
         capability::{AuditRow, Counts, Filter, Inspect},
     },
 };
@@ -92,6 +92,15 @@ impl Records {
         let now = reading.now;
         let record = reading.records.into_iter().next().flatten();
         Ok(record.map(|record| Seen { record, now }))
+    }
+
+    /// Reads records by their full names, at most [`BATCH_MAX`](semel::store::BATCH_MAX).
+    ///
+    /// # Errors
+    ///
+    /// Fails if the store cannot be asked.
+    pub async fn read_all(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
+        self.store.read(ids).await
     }
 
     /// Finds the record of a key. Without a facet, all that the key names are looked at.

@@ -10,6 +10,7 @@ use semel::{
     store::{
         capability::{Bridge, Durability, Inspect, Sweep, SweepBudget, Swept},
         memory::MemoryStore,
+        moving::Move,
     },
 };
 pub use semel_postgres::{ImportOutbox, ImportSlot, ImportState, Imported};
@@ -31,6 +32,8 @@ pub struct Opened {
     pub sweep: Arc<dyn Sweep>,
     /// Its reads for operators.
     pub inspect: Arc<dyn Inspect>,
+    /// How records are taken out of it and into it.
+    pub mover: Arc<dyn Move>,
     /// How it tells that an application ended a run by itself, if it can.
     pub bridge: Option<Arc<dyn Bridge>>,
     /// Its outbox, if it has one.
@@ -82,11 +85,12 @@ impl OutboxPowers {
 }
 
 impl Opened {
-    fn of<S: Store + Sweep + Inspect>(store: &Arc<S>) -> Self {
+    fn of<S: Store + Sweep + Inspect + Move>(store: &Arc<S>) -> Self {
         Self {
             store: Arc::clone(store) as Arc<dyn Store>,
             sweep: Arc::clone(store) as Arc<dyn Sweep>,
             inspect: Arc::clone(store) as Arc<dyn Inspect>,
+            mover: Arc::clone(store) as Arc<dyn Move>,
             bridge: None,
             outbox: None,
             inbox: None,

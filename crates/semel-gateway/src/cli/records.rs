@@ -2,6 +2,7 @@
 
 mod change;
 mod list;
+mod moving;
 mod outcome;
 mod prepared;
 pub(super) mod target;
@@ -15,7 +16,7 @@ use super::{
     store::StoreArgs,
 };
 
-/// Lists, shows and settles the records of a store
+/// Lists, shows, settles and moves the records of a store
 #[derive(Args, Debug)]
 pub(super) struct RecordsArgs {
     #[command(flatten)]
@@ -37,11 +38,18 @@ enum Verb {
     Lapse(change::Lapse),
     Resolve(change::Resolve),
     Release(change::Release),
+    Close(moving::Close),
+    Open(moving::Open),
+    Export(moving::Export),
+    Import(moving::Import),
 }
 
 impl RecordsArgs {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
-        let desk = Desk::open(self.store, self.json).await?;
+        let desk = match &self.verb {
+            Verb::Import(import) => import.desk(self.store, self.json).await?,
+            _ => Desk::open(self.store, self.json).await?,
+        };
         match self.verb {
             Verb::List(list) => list.run(&desk).await,
             Verb::Show(show) => show.run(&desk).await,
@@ -51,6 +59,10 @@ impl RecordsArgs {
             Verb::Resolve(resolve) => resolve.run(&desk).await,
             Verb::Prepared(prepared) => prepared.run(&desk).await,
             Verb::Release(release) => release.run(&desk).await,
+            Verb::Close(close) => close.run(&desk).await,
+            Verb::Open(open) => open.run(&desk).await,
+            Verb::Export(export) => export.run(&desk).await,
+            Verb::Import(import) => import.run(&desk).await,
         }
     }
 }

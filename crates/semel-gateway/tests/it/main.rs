@@ -17,6 +17,7 @@ mod failing;
 mod gateway;
 mod kill;
 mod message;
+mod moving;
 mod passing;
 mod postgres;
 mod process;

@@ -3,15 +3,20 @@
 use std::sync::Arc;
 
 use clap::Args;
-use semel::{Key, Operation, Policy, Scope, Tenant, inbox::InboxInspect, key::Facet};
+use semel::{
+    Key, Operation, Policy, Scope, Tenant,
+    inbox::InboxInspect,
+    key::Facet,
+    store::{capability::Sweep, moving::Move},
+};
 
 use super::view;
 use crate::{
     cli::{exit::Failure, outbox::target::Routing, store::StoreArgs},
-    config::{Config, TenantFrom},
+    config::{Config, StoreUrl, TenantFrom},
     records::{Found, Records, Seen},
     settings::StoreSettings,
-    stores::{self, OutboxPowers},
+    stores::{self, Opened, OutboxPowers},
 };
 
 /// The tenant of everybody where there is one tenant only.
@@ -21,6 +26,10 @@ const SINGLE_TENANT: &str = "single";
 pub(in crate::cli) struct Desk {
     pub(in crate::cli) records: Records,
     pub(in crate::cli) json: bool,
+    /// The kind of store.
+    pub(in crate::cli) kind: &'static str,
+    pub(in crate::cli) mover: Arc<dyn Move>,
+    pub(in crate::cli) sweep: Arc<dyn Sweep>,
     pub(in crate::cli) store: StoreSettings,
     pub(in crate::cli) outbox: Option<OutboxPowers>,
     pub(in crate::cli) inbox: Option<Arc<dyn InboxInspect>>,
@@ -31,9 +40,25 @@ impl Desk {
     pub(in crate::cli) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
         let (store, config) = store.read()?;
         let opened = stores::open_existing(&store).await?;
+        Ok(Self::of(store, opened, config, json))
+    }
+
+    /// Makes the store if it is missing.
+    pub(in crate::cli) async fn make(store: StoreArgs, json: bool) -> Result<Self, Failure> {
+        let (store, config) = store.read()?;
+        let opened = match &store.url {
+            StoreUrl::Memory => stores::open_existing(&store).await?,
+            _ => stores::open(&store).await?,
+        };
+        Ok(Self::of(store, opened, config, json))
+    }
+
+    fn of(store: StoreSettings, opened: Opened, config: Option<Config>, json: bool) -> Self {
+        let kind = opened.store.capabilities().name;
         let records = Records::new(opened.store, opened.inspect);
+        let (mover, sweep) = (opened.mover, opened.sweep);
         let (outbox, inbox) = (opened.outbox, opened.inbox);
-        Ok(Self { records, json, store, outbox, inbox, config })
+        Self { records, json, kind, mover, sweep, store, outbox, inbox, config }
     }
 
     /// Returns what holds for an operation; the defaults where no configuration knows it.

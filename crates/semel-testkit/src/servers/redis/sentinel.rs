@@ -8,7 +8,7 @@ use super::super::{
     port,
     scratch::{Medium, Scratch},
 };
-use super::{Redis, RedisKind, launch::Launch, talk::talk};
+use super::{Redis, RedisKind, RedisTls, launch::Launch, talk::talk};
 
 /// Three Sentinels. Dropping them ends them.
 #[derive(Debug)]
@@ -19,6 +19,7 @@ pub struct Sentinels {
 #[derive(Debug)]
 struct Watcher {
     port: u16,
+    tls_port: Option<u16>,
     _process: Process,
     _scratch: Scratch,
 }
@@ -28,18 +29,24 @@ impl Sentinels {
     pub const NAME: &'static str = "mymaster";
 
     /// Starts three that watch `primary`, and waits until they know its replicas and each other. Who does
-    /// not answer for half a second is gone, if two say so.
+    /// not answer for half a second is gone, if two say so. Where the primary speaks TLS, they do too.
     ///
     /// # Panics
     ///
     /// Panics if they do not start.
     pub async fn watch(kind: RedisKind, primary: &Redis, replicas: usize) -> Self {
-        let primary = primary.address();
-        blocking(move || Self::start(kind, primary, replicas)).await
+        let tls = primary.tls.as_ref().map(|(tls, _)| tls.clone());
+        let primary = if tls.is_some() { primary.tls_address() } else { primary.address() };
+        blocking(move || Self::start(kind, primary, tls.as_ref(), replicas)).await
     }
 
-    fn start(kind: RedisKind, primary: SocketAddr, replicas: usize) -> Self {
-        let watchers: Vec<_> = (0..3).map(|_| Watcher::start(kind, primary)).collect();
+    fn start(
+        kind: RedisKind,
+        primary: SocketAddr,
+        tls: Option<&RedisTls>,
+        replicas: usize,
+    ) -> Self {
+        let watchers: Vec<_> = (0..3).map(|_| Watcher::start(kind, primary, tls)).collect();
         let ready = until(|| watchers.iter().all(|watcher| watcher.knows(replicas)));
         assert!(ready, "the sentinels do not know each other");
         Self { watchers }
@@ -51,6 +58,13 @@ impl Sentinels {
         self.watchers.iter().map(Watcher::address).collect()
     }
 
+    /// Returns where they speak TLS, if they do.
+    #[must_use]
+    pub fn tls_addresses(&self) -> Vec<SocketAddr> {
+        let ports = self.watchers.iter().filter_map(|watcher| watcher.tls_port);
+        ports.map(|port| (Ipv4Addr::LOCALHOST, port).into()).collect()
+    }
+
     /// Returns which server they take for the primary.
     ///
     /// # Panics
@@ -60,6 +74,16 @@ impl Sentinels {
     pub async fn primary(&self) -> SocketAddr {
         let first = self.watchers[0].address();
         blocking(move || primary(first)).await
+    }
+
+    /// Returns which server all of them take for the primary, if they agree.
+    pub async fn named(&self) -> Option<SocketAddr> {
+        let addresses = self.addresses();
+        blocking(move || {
+            let first = primary(addresses[0]);
+            addresses.iter().all(|watcher| primary(*watcher) == first).then_some(first)
+        })
+        .await
     }
 
     /// Waits until they take another server than `gone` for the primary, and returns it.
@@ -86,10 +110,12 @@ fn primary(sentinel: SocketAddr) -> SocketAddr {
 }
 
 impl Watcher {
-    fn start(kind: RedisKind, primary: SocketAddr) -> Self {
+    fn start(kind: RedisKind, primary: SocketAddr, tls: Option<&RedisTls>) -> Self {
         let scratch = Scratch::new("sentinel", Medium::Memory);
-        let program = kind.program();
-        let mut launch = Launch { folder: scratch.path().to_owned(), program, port: 0 };
+        let program = kind.installed();
+        let folder = scratch.path().to_owned();
+        let mut launch =
+            Launch { data: folder.clone(), folder, environment: Vec::new(), program, port: 0 };
         let name = Sentinels::NAME;
         let settings = [
             ("bind", "127.0.0.1".to_owned()),
@@ -98,12 +124,18 @@ impl Watcher {
             ("sentinel", format!("down-after-milliseconds {name} 500")),
             ("sentinel", format!("failover-timeout {name} 5000")),
         ];
+        let mut tls_port = None;
         let (port, process) = port::start_on_free_port(|port| {
             launch.port = port;
-            launch.write(settings.iter().map(|(name, value)| (*name, value.as_str())));
+            tls_port = tls.map(|_| port::free_port());
+            let secured = tls.zip(tls_port).map(|(tls, port)| tls.settings(port));
+            let secured = secured.unwrap_or_default();
+            let secured = secured.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            let own = settings.iter().map(|(name, value)| (*name, value.as_str()));
+            launch.write(own.chain(secured));
             launch.start(&["--sentinel"])
         });
-        Self { port, _process: process, _scratch: scratch }
+        Self { port, tls_port, _process: process, _scratch: scratch }
     }
 
     fn address(&self) -> SocketAddr {

@@ -6,12 +6,17 @@
 //! redis://s1:26379,s2:26379,s3:26379/0?sentinel=mymaster  the primary that the sentinels name
 //! redis://a:6379,b:6379?cluster=true                      a cluster, by some of its nodes
 //! rediss://...                                            the same, by TLS
+//! valkey://..., valkeys://...                             the same, by other names
 //! ```
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use redis::{
-    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo, TlsCertificates,
+    ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
+    TlsCertificates,
 };
 use semel::StoreError;
 
@@ -38,9 +43,24 @@ pub(crate) struct Address {
     pub(crate) hosts: Vec<(String, u16)>,
     is_tls: bool,
     authority: Option<Vec<u8>>,
+    identity: Option<Identity>,
     login: Login,
     sentinel: Login,
     db: i64,
+}
+
+/// The files by which servers are believed, and the store is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Files {
+    pub(crate) authority: Option<PathBuf>,
+    pub(crate) identity: Option<(PathBuf, PathBuf)>,
+}
+
+/// A certificate and its key.
+#[derive(Clone)]
+struct Identity {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
 }
 
 #[derive(Clone, Default)]
@@ -50,13 +70,19 @@ struct Login {
 }
 
 impl Address {
-    pub(crate) fn read(url: &str, authority: Option<&PathBuf>) -> Result<Self, StoreError> {
+    pub(crate) fn read(url: &str, files: &Files) -> Result<Self, StoreError> {
         let (scheme, rest) = url.split_once("://").ok_or_else(no_url)?;
         let is_tls = match scheme {
             "redis" | "valkey" => false,
             "rediss" | "valkeys" => true,
             _ => return Err(no_url()),
         };
+        if !is_tls && (files.authority.is_some() || files.identity.is_some()) {
+            return Err(invalid(
+                "certificates are shown and checked only by TLS: the URL must begin with rediss:// or \
+                 valkeys://",
+            ));
+        }
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (place, db) = place.split_once('/').unwrap_or((place, ""));
         let (login, hosts) = match place.rsplit_once('@') {
@@ -67,7 +93,8 @@ impl Address {
             way: Way::Direct,
             hosts: Vec::new(),
             is_tls,
-            authority: authority.map(read_authority).transpose()?,
+            authority: files.authority.as_deref().map(read_file).transpose()?,
+            identity: files.identity.as_ref().map(Identity::read).transpose()?,
             login,
             sentinel: Login::default(),
             db: if db.is_empty() { 0 } else { db.parse().map_err(|_| no_database())? },
@@ -124,9 +151,18 @@ impl Address {
         self.info(host, port, &self.sentinel, 0)
     }
 
+    /// Says whether it is reached by TLS.
+    pub(crate) const fn is_tls(&self) -> bool {
+        self.is_tls
+    }
+
     pub(crate) fn certificates(&self) -> Option<TlsCertificates> {
-        let root_cert = Some(self.authority.clone()?);
-        Some(TlsCertificates { client_tls: None, root_cert })
+        let client_tls = self.identity.clone().map(|Identity { certificate, key }| {
+            ClientTlsConfig { client_cert: certificate, client_key: key }
+        });
+        let root_cert = self.authority.clone();
+        let is_told = client_tls.is_some() || root_cert.is_some();
+        is_told.then_some(TlsCertificates { client_tls, root_cert })
     }
 
     fn info(&self, host: &str, port: u16, login: &Login, db: i64) -> Result<ConnectionInfo, Fault> {
@@ -144,6 +180,12 @@ impl Address {
             settings = settings.set_password(password);
         }
         Ok(addr.into_connection_info()?.set_redis_settings(settings))
+    }
+}
+
+impl Identity {
+    fn read((certificate, key): &(PathBuf, PathBuf)) -> Result<Self, StoreError> {
+        Ok(Self { certificate: read_file(certificate)?, key: read_file(key)? })
     }
 }
 
@@ -170,17 +212,16 @@ impl fmt::Debug for Address {
 }
 
 fn no_url() -> StoreError {
-    invalid("the URL of a Redis store begins with redis:// or rediss://")
+    invalid("the URL of a Redis store begins with redis://, rediss://, valkey:// or valkeys://")
 }
 
 fn no_database() -> StoreError {
     invalid("the database in a Redis URL is a number")
 }
 
-fn read_authority(path: &PathBuf) -> Result<Vec<u8>, StoreError> {
+fn read_file(path: &Path) -> Result<Vec<u8>, StoreError> {
     std::fs::read(path).map_err(|error| {
-        let message = format!("the certificate authorities in {} cannot be read", path.display());
-        invalid(message).with_source(error)
+        invalid(format!("{} cannot be read: {error}", path.display())).with_source(error)
     })
 }
 
@@ -226,7 +267,7 @@ mod tests {
     use super::*;
 
     fn read(url: &str) -> Address {
-        Address::read(url, None).unwrap()
+        Address::read(url, &Files::default()).unwrap()
     }
 
     #[test]
@@ -242,6 +283,7 @@ mod tests {
         assert_eq!(watched.login.password.as_deref(), Some("p@ss"));
         assert_eq!((watched.login.user, watched.sentinel.password.as_deref()), (None, Some("x")));
         assert_eq!(read("redis://a,b?cluster=true").way, Way::Cluster);
+        assert!(!read("valkey://h").is_tls && read("valkeys://h").is_tls);
     }
 
     #[test]
@@ -259,13 +301,27 @@ mod tests {
             "redis://%zz@h",
             "redis://h?timeout=3",
         ] {
-            assert!(Address::read(bad, None).is_err(), "{bad}");
+            assert!(Address::read(bad, &Files::default()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn certificates_without_tls_are_refused() {
+        let file = PathBuf::from("/nowhere/at/all.pem");
+        let ca = Files { authority: Some(file.clone()), identity: None };
+        let own = Files { authority: None, identity: Some((file.clone(), file)) };
+        for files in [ca, own] {
+            let plain = Address::read("redis://h", &files).unwrap_err().to_string();
+            assert!(plain.contains("rediss://"), "{plain}");
+            let gone = Address::read("rediss://h", &files).unwrap_err().to_string();
+            assert!(gone.contains("/nowhere/at/all.pem cannot be read"), "{gone}");
         }
     }
 
     #[test]
     fn no_error_and_no_debug_shows_a_secret() {
-        let bad = Address::read("redis://u:sec%ret@h", None).unwrap_err();
+        let none = Files::default();
+        let bad = Address::read("redis://u:sec%ret@h", &none).unwrap_err();
         assert!(!format!("{bad} {bad:?}").contains("sec"), "{bad:?}");
         let good = read("redis://u:secret@h?sentinel=m&sentinel_password=secret");
         assert!(!format!("{good:?}").contains("secret"));

@@ -6,7 +6,7 @@ use semel::{Outcome, StoreError, store::capability::Durability};
 
 use crate::{
     RedisStore,
-    address::{Address, Way},
+    address::{Address, Files, Way},
     connect::Connector,
     error::invalid,
     link::Link,
@@ -23,7 +23,7 @@ pub struct RedisBuilder {
     url: Box<str>,
     prefix: Box<str>,
     password: Option<Box<str>>,
-    authority: Option<PathBuf>,
+    files: Files,
     clock: Option<Box<str>>,
     accept_volatile: bool,
     answer_wait: Duration,
@@ -41,7 +41,7 @@ impl RedisBuilder {
             url: url.into(),
             prefix: "semel".into(),
             password: None,
-            authority: None,
+            files: Files::default(),
             clock: None,
             accept_volatile: false,
             answer_wait: Duration::from_secs(10),
@@ -78,7 +78,7 @@ impl RedisBuilder {
     /// Sets the file of certificate authorities, in PEM, that the servers' certificates are checked against; those
     /// of the web by default.
     pub fn authority(mut self, file: impl Into<PathBuf>) -> Self {
-        self.authority = Some(file.into());
+        self.files.authority = Some(file.into());
         self
     }
 
@@ -105,6 +105,12 @@ impl RedisBuilder {
     /// at once; and 8 where answers wait for replicas or disks, since a connection that waits answers nobody else.
     pub const fn connections(mut self, connections: usize) -> Self {
         self.connections = Some(connections);
+        self
+    }
+
+    /// Sets the files, in PEM, of the certificate that servers are shown which ask for one, and of its key.
+    pub fn identity(mut self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.files.identity = Some((certificate.into(), key.into()));
         self
     }
 
@@ -153,7 +159,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Checks what can be checked without a server: the URL, the prefix, the file of authorities.
+    /// Checks what can be checked without a server: the URL, the prefix, the files of certificates.
     ///
     /// # Errors
     ///
@@ -164,7 +170,7 @@ impl RedisBuilder {
     }
 
     fn address(&self) -> Result<Address, StoreError> {
-        let address = Address::read(&self.url, self.authority.as_ref())?;
+        let address = Address::read(&self.url, &self.files)?;
         Ok(match &self.password {
             Some(password) => address.with_password(password),
             None => address,
@@ -172,6 +178,9 @@ impl RedisBuilder {
     }
 
     /// Connects, and checks that the server keeps what it acknowledges. Must be called inside a Tokio runtime.
+    ///
+    /// By TLS, ring becomes the process's default provider of rustls's cryptography where there is none yet; a
+    /// process that wants another installs it before.
     ///
     /// # Errors
     ///

@@ -6,6 +6,7 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, RedisError, Value, aio::MultiplexedConnection,
     cluster::ClusterClient, cmd,
 };
+use rustls::crypto::{CryptoProvider, ring};
 use semel::store::capability::Durability;
 
 use crate::{
@@ -27,6 +28,9 @@ pub(crate) struct Connector {
 impl Connector {
     /// Connects to the primary, whoever it is, or to the cluster, and judges its settings.
     pub(crate) async fn connect(&self) -> Result<(Live, Durability), Fault> {
+        if self.address.is_tls() {
+            have_cryptography();
+        }
         match &self.address.way {
             Way::Cluster => self.cluster().await,
             Way::Direct => self.first().await,
@@ -141,6 +145,15 @@ impl Connector {
         };
         let late = || Fault::from(unavailable("a sentinel does not answer"));
         tokio::time::timeout(self.connect_wait * 2, ask).await.map_err(|_| late())?
+    }
+}
+
+/// Sees to it that the process has a default for the cryptography of TLS: the driver knows no other way to it,
+/// and panics where there is none, or two could be meant.
+fn have_cryptography() {
+    if CryptoProvider::get_default().is_none() {
+        // Somebody else may have been quicker, which will do as well.
+        drop(ring::default_provider().install_default());
     }
 }
 

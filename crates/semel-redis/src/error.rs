@@ -93,6 +93,13 @@ impl From<RedisError> for Fault {
                 Next::Reconnect,
                 error,
             ),
+            _ if is_about_certificates(&error) => Self::new(
+                StoreErrorKind::Unavailable,
+                "no TLS with the server: its certificate is not vouched for by ca, is another host's, or it \
+                 asks for one that it does not get",
+                Next::Reconnect,
+                error,
+            ),
             _ if error.is_connection_refusal() => Self::new(
                 StoreErrorKind::Unavailable,
                 "the server takes no connections; it is away, or not at this address",
@@ -107,6 +114,12 @@ impl From<RedisError> for Fault {
             ),
         }
     }
+}
+
+/// Says whether an end of TLS was not believed: only the text of the error tells.
+fn is_about_certificates(error: &RedisError) -> bool {
+    let text = error.to_string().to_ascii_lowercase();
+    ["certificate", "received fatal alert"].iter().any(|word| text.contains(word))
 }
 
 fn told(kind: ServerErrorKind, error: RedisError) -> Fault {

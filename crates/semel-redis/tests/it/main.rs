@@ -16,5 +16,6 @@ mod fixture;
 mod keeping;
 mod lost;
 mod moving;
+mod securing;
 mod trouble;
 mod words;

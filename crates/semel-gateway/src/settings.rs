@@ -142,6 +142,8 @@ pub struct RedisSettings {
     pub password: Option<Secret>,
     /// The authorities that the servers' certificates are checked against, in PEM.
     pub ca: Option<PathBuf>,
+    /// The certificate that servers are shown which ask for one, and its key, in PEM.
+    pub client: Option<(PathBuf, PathBuf)>,
     /// Whether servers are accepted that may lose what they acknowledge.
     pub accept_volatile: bool,
     /// What is known of servers that do not let their settings be read.
@@ -162,6 +164,7 @@ impl Default for RedisSettings {
             prefix: "semel".to_owned(),
             password: None,
             ca: None,
+            client: None,
             accept_volatile: false,
             stated: None,
             wait_replicas: 0,

@@ -426,10 +426,13 @@ fn redis(url: &RedisUrl, settings: &RedisSettings) -> Result<RedisBuilder, Store
         })?;
         builder = builder.password(password);
     }
-    match &settings.ca {
-        Some(file) => Ok(builder.authority(file)),
-        None => Ok(builder),
+    if let Some(file) = &settings.ca {
+        builder = builder.authority(file);
     }
+    if let Some((certificate, key)) = &settings.client {
+        builder = builder.identity(certificate, key);
+    }
+    Ok(builder)
 }
 
 /// Adds a password to a URL that holds none, every byte of it encoded.

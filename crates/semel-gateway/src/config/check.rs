@@ -215,6 +215,10 @@ fn store(config: &Config, reading: &mut Reading<'_>) {
                 let message = "`store` and `redis.password` both say a password";
                 reading.problem(ProblemKind::Conflict, "redis.password", message);
             }
+            if redis.client_cert.is_some() != redis.client_key.is_some() {
+                let message = "`redis.client_cert` and `redis.client_key` are said together";
+                reading.problem(ProblemKind::Conflict, "redis", message);
+            }
             if redis.wait_for.is_zero() {
                 let message = "`redis.wait_for` is 0: no replica would ever be in time";
                 reading.problem(ProblemKind::Value, "redis.wait_for", message);

@@ -90,6 +90,7 @@ impl Config {
                 prefix: redis.prefix.clone(),
                 password: redis.password.clone(),
                 ca: redis.ca.clone(),
+                client: redis.client_cert.clone().zip(redis.client_key.clone()),
                 accept_volatile: redis.accept_volatile,
                 stated: redis.stated,
                 wait_replicas: redis.wait_replicas,

@@ -62,6 +62,10 @@ settings! {
         password: Option<Secret>,
         /// The authorities that the servers' certificates are checked against, in PEM. Without it, those of the web.
         ca: Option<PathBuf>,
+        /// The certificate that servers are shown which ask for one, in PEM.
+        client_cert: Option<PathBuf>,
+        /// Its key, in PEM.
+        client_key: Option<PathBuf>,
         /// Whether a server is accepted that may lose what it acknowledges: without `appendonly yes`, with another `appendfsync` than `always`, with another `maxmemory-policy` than `noeviction`, or that fails over without `wait_replicas`. Operations that must be durable refuse it all the same.
         accept_volatile: bool = false,
         /// What is known of a server that does not let its settings be read, as many that are run by others: `durable` if it keeps what it acknowledges and evicts nothing. Nobody checks it.
@@ -86,6 +90,8 @@ impl RedisConfig {
         self.prefix != default.prefix
             || self.password.is_some()
             || self.ca.is_some()
+            || self.client_cert.is_some()
+            || self.client_key.is_some()
             || self.accept_volatile != default.accept_volatile
             || self.stated.is_some()
             || self.wait_replicas != default.wait_replicas
@@ -117,7 +123,7 @@ impl StoreUrl {
             ("postgres" | "postgresql", rest) if rest.starts_with("//") => {
                 Some(Self::Postgres(PostgresUrl(text.into())))
             }
-            ("redis" | "rediss", rest) if rest.starts_with("//") => {
+            ("redis" | "rediss" | "valkey" | "valkeys", rest) if rest.starts_with("//") => {
                 Some(Self::Redis(RedisUrl(text.into())))
             }
             ("sqlite", path) if !path.is_empty() && !path.starts_with("//") => {

@@ -62,6 +62,7 @@ fn a_store_in_redis_is_read_and_its_secrets_stay_out_of_sight() {
         ("redis = { prefix = \"x\" }", "[redis] has no meaning"),
         ("store = \"redis://h\"\npostgres = { schema = \"x\" }", "[postgres] has no meaning"),
         ("store = \"redis://h\"\nredis = { wait_for = \"0s\" }", "no replica would ever"),
+        ("store = \"rediss://h\"\nredis = { client_key = \"k\" }", "are said together"),
         ("store = \"redis://h\"\nredis = { stated = \"maybe\" }", "durable"),
     ] {
         let lines = refused(&format!("{bad}\n{BASE}"));
@@ -83,6 +84,8 @@ fn a_url_that_cannot_be_understood_is_found_by_the_check() {
         ("store = \"postgres://db:x/shop\"", "cannot be understood"),
         ("store = \"redis://db:x\"", "NAME:PORT"),
         ("store = \"redis://db?cluster=yes\"", "cluster=true"),
+        ("store = \"valkey://db\"\nredis = { ca = \"none.pem\" }", "must begin with rediss://"),
+        ("store = \"valkeys://db\"\nredis = { ca = \"none.pem\" }", "none.pem cannot be read"),
         ("store = \"redis://db\"\nredis = { prefix = \"a{b\" }", "the prefix of the keys"),
         ("store = \"postgres://db/shop?sslmode=verify-ca\"", "sslmode must be"),
         ("store = \"postgres://db/shop\"\npostgres = { schema = \"Shop\" }", "lower-case letters"),

@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use semel_gateway::{Gateway, config::StoreUrl, settings::StoreSettings};
-use semel_testkit::servers::{Redis, RedisKind};
+use semel_testkit::servers::{Medium, Redis, RedisKind, RedisTls, Scratch};
 
 use crate::{
     child::Process,
-    command::run,
+    command::{Ran, run, semel},
     gateway::{Served, protected, settings},
     message::send,
     upstream::Upstream,
@@ -108,4 +108,85 @@ async fn a_server_that_loses_serves_only_what_need_not_be_durable() {
     let gateway = Process::start(folder.path()).await;
     let paid = send(gateway.address, "POST /pay", &[("idempotency-key", "k")], "{}").await;
     assert_eq!(paid.status(), 201);
+}
+
+const PASSWORD: &str = "hunter2-of-the-till";
+
+/// A server that speaks TLS and asks for a certificate, with a user of few rights; all of its files lie in a
+/// folder beside the gateway's.
+async fn guarded(folder: &Path) -> Redis {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let file = |name: &str, text: String| {
+        std::fs::write(folder.join(name), text).unwrap();
+        folder.join(name)
+    };
+    let certificate = file("cert.pem", made.cert.pem());
+    let key = file("key.pem", made.signing_key.serialize_pem());
+    file("password", PASSWORD.to_owned());
+    let tls = RedisTls { authority: certificate.clone(), certificate, key, asks_clients: true };
+    let server = Redis::builder(RedisKind::Redis7).tls(tls).start().await;
+    let password = format!(">{PASSWORD}");
+    let mut rule = vec!["ACL", "SETUSER", "till", "on", &password, "~{semel.*", "resetchannels"];
+    rule.extend(["+@connection", "+@read", "+@write", "+eval", "+evalsha", "+time"]);
+    rule.extend(["+config|get", "+info"]);
+    assert_eq!(server.ask(&rule).await, "OK");
+    server
+}
+
+fn configure(folder: &Path, store: &str, redis: &str, upstream: &Upstream) {
+    let text = format!(
+        "store = {store}\nreplay_auth = \"none\"\nlisten = \"127.0.0.1:0\"\n\
+         [redis]\nca = \"cert.pem\"\nclient_cert = \"cert.pem\"\nclient_key = \"key.pem\"\n{redis}\n\
+         [tenant]\nsource = \"single_tenant\"\n[[upstream]]\nname = \"app\"\nurl = \"{}\"\n\
+         [[operation]]\nname = \"pay\"\npath = \"/pay\"\n",
+        upstream.url()
+    );
+    std::fs::write(folder.join("semel.toml"), text).unwrap();
+}
+
+/// Runs a command with a password, and a URL that holds it, in the environment; it shows none of it.
+fn quietly(folder: &Path, url: &str, arguments: &[&str]) -> Ran {
+    let mut command = semel(folder, arguments);
+    command.env("TILL_PASSWORD", PASSWORD).env("TILL_URL", url);
+    let ran = Ran::from(command.output().unwrap());
+    let shown = format!("{}{}", ran.out, ran.err);
+    assert!(!shown.contains("hunter2"), "{arguments:?}: {shown}");
+    ran
+}
+
+/// A user of few rights is reached by TLS with certificates on both sides, by a password from a file, from the
+/// environment, or in a URL that stands there; nobody is shown it, whatever goes wrong.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_password_is_taken_from_where_it_stands_and_shown_to_nobody() {
+    let folder = Scratch::new("guarded", Medium::Memory);
+    let (folder, server) = (folder.path(), guarded(folder.path()).await);
+    let upstream = Upstream::counting().await;
+    let place = format!("localhost:{}/0", server.tls_address().port());
+    let plain = format!("\"rediss://till@{place}\"");
+    let url = format!("rediss://till:{PASSWORD}@{place}");
+    let ways = [
+        (plain.as_str(), "password = { file = \"password\" }"),
+        (&plain, "password = { env = \"TILL_PASSWORD\" }"),
+        ("{ env = \"TILL_URL\" }", ""),
+    ];
+    for (store, redis) in ways {
+        configure(folder, store, redis, &upstream);
+        for command in [&["check"][..], &["records", "--json", "counts"], &["migrate", "--check"]] {
+            let ran = quietly(folder, &url, command);
+            assert_eq!(ran.code, 0, "{redis} {command:?}: {ran:?}");
+        }
+    }
+    configure(folder, ways[0].0, ways[0].1, &upstream);
+    let gateway = Process::start_logging(folder, "trace").await;
+    let paid = send(gateway.address, "POST /pay", &[("idempotency-key", "k")], "{}").await;
+    assert_eq!(paid.status(), 201);
+    assert!(!gateway.log().contains("hunter2"), "{}", gateway.log());
+    drop(gateway);
+    // Not as it stands there, and not as it is wrong.
+    for (set, says) in [("off", "user or the password"), ("on", "allow EVAL")] {
+        server.ask(&["ACL", "SETUSER", "till", set, "-@all", "+@connection"]).await;
+        let refused = quietly(folder, &url, &["serve"]);
+        assert!(refused.code != 0, "{refused:?}");
+        assert!(set == "on" || refused.err.contains(says), "{refused:?}");
+    }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use clap::Args;
 use semel::entropy::{Entropy, SystemEntropy};
-use semel_testkit::servers::Major;
+use semel_testkit::servers::{Major, RedisKind};
 use tokio::time::timeout;
 
 use super::{
@@ -20,8 +20,8 @@ use super::{
 use crate::{
     aside::aside,
     stack::{
-        OnLost, Progress, Report, Settings, StackError, Store, Trouble, Until, Upstream,
-        no_verdict_json, no_verdict_junit, run,
+        Flush, OnLost, Progress, RedisSetup, Report, Settings, StackError, Store, Trouble, Until,
+        Upstream, no_verdict_json, no_verdict_junit, run,
     },
 };
 
@@ -37,6 +37,19 @@ pub(super) struct StackArgs {
     /// The major of PostgreSQL
     #[arg(long, default_value = "18", value_parser = major)]
     major: Major,
+    /// Which program serves where it is Redis
+    #[arg(long, default_value = "valkey-9", value_parser = server)]
+    server: RedisKind,
+    /// When Redis flushes what it was told
+    #[arg(long, value_enum, default_value = "always")]
+    appendfsync: Flush,
+    /// How many replicas of Redis must have a write before it is answered [default: 1 where there are
+    /// any]
+    #[arg(long, value_name = "N")]
+    wait_replicas: Option<u32>,
+    /// Nothing is answered before the disk of Redis has it
+    #[arg(long)]
+    wait_flushed: bool,
     /// How many gateways share the store
     #[arg(long, default_value_t = 2)]
     gateways: usize,
@@ -74,8 +87,8 @@ pub(super) struct StackArgs {
     /// Nothing is made to go wrong
     #[arg(long, conflicts_with = "trouble")]
     no_trouble: bool,
-    /// Commits do not wait for the standby, which lags: a failover loses what was acknowledged, and
-    /// the drill finds it
+    /// What takes over lags. On PostgreSQL no commit waits for it: a failover loses what was
+    /// acknowledged, and the drill finds it
     #[arg(long)]
     lagging_standby: bool,
     /// How long each of the three hands that make trouble pauses, on average
@@ -142,6 +155,12 @@ impl StackArgs {
             program: std::env::current_exe()?,
             store: self.store,
             major: self.major,
+            redis: RedisSetup {
+                kind: self.server,
+                flush: self.appendfsync,
+                wait_replicas: self.wait_replicas,
+                wait_flushed: self.wait_flushed,
+            },
             gateways: self.gateways,
             on_lost: self.on_lost,
             upstream,
@@ -213,6 +232,15 @@ impl From<StackError> for Failure {
 fn major(text: &str) -> Result<Major, String> {
     let found = Major::ALL.into_iter().find(|major| major.number().to_string() == text);
     found.ok_or_else(|| "write 15, 17 or 18".to_owned())
+}
+
+fn server(text: &str) -> Result<RedisKind, String> {
+    match text {
+        "redis-7" => Ok(RedisKind::Redis7),
+        "redis-8" => Ok(RedisKind::Redis8),
+        "valkey-9" => Ok(RedisKind::Valkey9),
+        _ => Err("write redis-7, redis-8 or valkey-9".to_owned()),
+    }
 }
 
 fn span(text: &str) -> Result<Duration, String> {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use semel_testkit::SeededEntropy;
+use semel_testkit::{SeededEntropy, history::Told};
 use tokio::{task::JoinSet, time::sleep};
 
 use super::{
@@ -136,7 +136,7 @@ impl Crowd {
         let got = caller.ask(job.number, gateway, patience, &self.book).await;
         self.watch.saw(&got);
         match got {
-            Got::Told(told) => self.watch.told(job.number, told),
+            Got::Told(told) => self.told(job.number, told),
             Got::Unknown => self.book.unknown(job.number),
             Got::Wrong(what) => self.watch.wrong(format!("intent {} was told {what}", job.number)),
             Got::Again(why) => {
@@ -152,6 +152,12 @@ impl Crowd {
             }
         }
         self.open.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Notes a final answer.
+    pub(super) fn told(&self, number: u64, told: Told) {
+        self.book.told(number);
+        self.watch.told(number, told);
     }
 
     fn is_over(&self) -> bool {

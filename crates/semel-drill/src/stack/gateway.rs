@@ -166,6 +166,7 @@ fn config(
     let answer_wait = settings.answer_wait().as_millis();
     let on_lost = settings.on_lost.word();
     let upstream = ways.upstream;
+    let durable = settings.redis.is_durable(settings.store);
     let mut text = format!(
         r#"listen = "{address}"
 admin = "{admin}"
@@ -185,6 +186,7 @@ answer_wait = "{answer_wait}ms"
 circuit_for = "250ms"
 "#
     );
+    text += &settings.redis.section(settings.store);
     for (name, path, in_progress) in OPERATIONS {
         text += &format!(
             r#"
@@ -196,6 +198,7 @@ lease = "{lease}ms"
 wait = "{lease}ms"
 settle_for = "{answer_wait}ms"
 on_lost = "{on_lost}"
+durable = {durable}
 in_progress = "{in_progress}"
 "#
         );

@@ -48,6 +48,8 @@ pub(super) struct Known {
     pub(super) asked: Asked,
     /// When a caller was first told that nobody can say.
     pub(super) unknown: Option<Instant>,
+    /// When one was first told a final answer.
+    pub(super) told: Option<Instant>,
 }
 
 /// What is known of all intents.
@@ -59,7 +61,12 @@ impl Book {
     pub(super) fn begin(&self, end: u64) -> Option<u64> {
         let mut all = self.lock();
         let number = u64::try_from(all.len()).ok().filter(|number| *number < end)?;
-        all.push(Known { first: Instant::now(), asked: Asked::default(), unknown: None });
+        all.push(Known {
+            first: Instant::now(),
+            asked: Asked::default(),
+            unknown: None,
+            told: None,
+        });
         Some(number)
     }
 
@@ -78,6 +85,20 @@ impl Book {
         self.with(number, |known| {
             known.unknown.get_or_insert_with(Instant::now);
         });
+    }
+
+    /// Notes that a caller was told a final answer.
+    pub(super) fn told(&self, number: u64) {
+        self.with(number, |known| {
+            known.told.get_or_insert_with(Instant::now);
+        });
+    }
+
+    /// Returns the intents of which a caller was told a final answer.
+    pub(super) fn all_told(&self) -> Vec<u64> {
+        let all = self.lock();
+        let told = (0..).zip(&*all).filter(|(_, known)| known.told.is_some());
+        told.map(|(number, _)| number).collect()
     }
 
     /// Returns what is known of an intent.

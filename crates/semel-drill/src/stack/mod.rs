@@ -25,6 +25,7 @@ mod place;
 mod progress;
 mod queue;
 mod receiver;
+mod redis;
 mod settings;
 mod shop;
 mod show;
@@ -43,6 +44,7 @@ use self::stage::Stage;
 pub use self::{
     events::Events,
     progress::Progress,
+    redis::{Flush, RedisFigures, RedisSetup},
     settings::{OnLost, Settings, Store, Until, Upstream},
     show::{no_verdict_json, no_verdict_junit},
     trouble::Trouble,

@@ -3,11 +3,12 @@
 use std::{
     path::PathBuf,
     process::Stdio,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use semel::{
-    Outcome, Record, State,
+    Outcome, Record, State, Store, StoreError, StoreErrorKind,
     decide::{Resolution, Verdict},
     policy::Policy,
     store::{
@@ -32,6 +33,8 @@ use super::{
 const BY_COMMAND: usize = 5;
 const NAME: &str = "semel-drill";
 const NOTE: &str = "as the upstream's books say";
+/// How long the store may be away from somebody who asks for its records.
+const AWAY_MAX: Duration = Duration::from_secs(60);
 const ASK_EVERY: Duration = Duration::from_millis(100);
 
 /// What came of the operator's work.
@@ -54,10 +57,29 @@ impl Resolved {
     }
 }
 
+/// Asks the store again where it is away: nobody makes trouble any more, and a machine may be slow.
+async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let deadline = Instant::now() + AWAY_MAX;
+    loop {
+        match ask().await {
+            Err(error) if is_away(&error) && Instant::now() < deadline => sleep(ASK_EVERY).await,
+            answer => return answer,
+        }
+    }
+}
+
+fn is_away(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Busy | StoreErrorKind::Unavailable)
+}
+
 /// The operator at the store.
 #[derive(Debug)]
 pub(super) struct Operator {
     records: Records,
+    store: Arc<dyn Store>,
     program: PathBuf,
     /// Where a gateway's configuration lies, and names the store and the operations.
     folder: PathBuf,
@@ -72,14 +94,15 @@ impl Operator {
         store: &StoreSettings,
         folder: PathBuf,
     ) -> Result<Self, StackError> {
-        let opened = stores::open_existing(store).await?;
+        let opened = patiently(|| stores::open_existing(store)).await?;
         let policy = Policy {
             lease: settings.lease,
             settle_for: settings.answer_wait(),
             ..Policy::default()
         };
         Ok(Self {
-            records: Records::new(opened.store, opened.inspect),
+            records: Records::new(Arc::clone(&opened.store), opened.inspect),
+            store: opened.store,
             folder,
             program: settings.program.clone(),
             policy,
@@ -94,7 +117,7 @@ impl Operator {
         loop {
             let after = all.last().map(|record| record.id.clone());
             let filter = Filter { state: Some(State::Unknown), after, limit, ..Filter::default() };
-            let page = self.records.list(filter).await?;
+            let page = patiently(|| self.records.list(filter.clone())).await?;
             if page.is_empty() {
                 return Ok(all);
             }
@@ -102,9 +125,23 @@ impl Operator {
         }
     }
 
+    /// Returns those of these intents of which the store has no outcome.
+    pub(super) async fn without_outcome(&self, numbers: &[u64]) -> Result<Vec<u64>, StackError> {
+        let mut without = Vec::new();
+        for batch in numbers.chunks(BATCH_MAX) {
+            let ids: Vec<_> = batch.iter().copied().map(intent::id).collect();
+            let read = patiently(|| self.store.read(ids.clone())).await?;
+            let ended = |record: &Record| matches!(record.state, State::Done | State::Failed);
+            let found = batch.iter().zip(read.records);
+            let missing = found.filter(|(_, record)| !record.as_ref().is_some_and(ended));
+            without.extend(missing.map(|(number, _)| *number));
+        }
+        Ok(without)
+    }
+
     /// Counts the records by state.
     pub(super) async fn counts(&self) -> Result<Counts, StackError> {
-        Ok(self.records.counts().await?)
+        Ok(patiently(|| self.records.counts()).await?)
     }
 
     /// Waits until nobody who was lost may still be sending for what is not done by the ledger, and
@@ -123,7 +160,7 @@ impl Operator {
         });
         let ends = open.map(|record| record.lease.ends_at().after(self.policy.settle_for));
         let Some(end) = ends.max() else { return Ok(deadline) };
-        while self.records.now().await? < end && Instant::now() <= deadline {
+        while patiently(|| self.records.now()).await? < end && Instant::now() <= deadline {
             sleep(ASK_EVERY).await;
         }
         Ok(deadline)
@@ -201,7 +238,7 @@ impl Operator {
         page: &Page,
         deadline: Instant,
     ) -> Result<Result<bool, String>, StackError> {
-        let seen = Seen { record: record.clone(), now: self.records.now().await? };
+        let seen = Seen { record: record.clone(), now: patiently(|| self.records.now()).await? };
         let verdict = match &page.done {
             Some(told) => Verdict::Done(
                 Outcome::new(told.status, told.body.clone())
@@ -212,12 +249,11 @@ impl Operator {
         let id = self.records.new_id();
         loop {
             let force = Instant::now() > deadline;
-            let actor = Actor { name: NAME.into(), note: NOTE.into() };
-            let said = self
-                .records
-                .resolve(&seen, id, verdict.clone(), force, &self.policy, actor)
-                .await?;
-            match said {
+            let resolve = || {
+                let actor = Actor { name: NAME.into(), note: NOTE.into() };
+                self.records.resolve(&seen, id, verdict.clone(), force, &self.policy, actor)
+            };
+            match patiently(resolve).await? {
                 Resolution::Already | Resolution::Stored => return Ok(Ok(force)),
                 Resolution::TooEarly(_) if !force => sleep(ASK_EVERY).await,
                 other => return Ok(Err(format!("{other:?}"))),

@@ -6,17 +6,36 @@ use clap::ValueEnum;
 use semel_testkit::servers::{Disk, Major};
 use serde::Serialize;
 
-use super::trouble::Trouble;
+use super::{redis::RedisSetup, trouble::Trouble};
 use crate::plan::written;
 
 /// Where the gateways keep their records.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Store {
     /// One PostgreSQL server of its own.
     Postgres,
+    /// One Redis or Valkey server of its own.
+    Redis,
+    /// Six of them as a cluster.
+    RedisCluster,
+    /// Three of them, watched by Sentinels.
+    RedisSentinel,
     /// One SQLite file.
     Sqlite,
+}
+
+impl Store {
+    /// Says whether it is Redis or Valkey.
+    #[must_use]
+    pub const fn is_redis(self) -> bool {
+        matches!(self, Self::Redis | Self::RedisCluster | Self::RedisSentinel)
+    }
+
+    /// Says whether it replaces a primary that is away by itself.
+    pub(super) const fn has_replicas(self) -> bool {
+        matches!(self, Self::RedisCluster | Self::RedisSentinel)
+    }
 }
 
 /// What the next caller meets when a holder was lost.
@@ -68,6 +87,8 @@ pub struct Settings {
     pub store: Store,
     /// The major of PostgreSQL.
     pub major: Major,
+    /// How Redis is set up.
+    pub redis: RedisSetup,
     /// How many gateways share the store.
     pub gateways: usize,
     /// What happens when a holder was lost.
@@ -89,8 +110,9 @@ pub struct Settings {
     /// Whether the receiver says of some events that it has them, and has not: they are lost, so that the
     /// verdict can be seen to fail.
     pub forgetful_receiver: bool,
-    /// Whether commits do not wait for the standby, which lags behind: a failover then loses what was
-    /// acknowledged, so that the verdict can be seen to fail.
+    /// Whether a standby lags behind: on PostgreSQL no commit waits for it, and a failover loses what was
+    /// acknowledged, so that the verdict can be seen to fail; on Redis, replicas are cut off shortly before
+    /// their primary dies.
     pub lagging_standby: bool,
     /// How long each hand pauses between two troubles, on average.
     pub every: Duration,
@@ -135,14 +157,24 @@ impl Settings {
             return Err("without intents nothing is tried: ask for at least one".to_owned());
         }
         self.check_lease()?;
-        if self.has(Trouble::Failover) && self.store == Store::Sqlite {
-            return Err("only PostgreSQL fails over".to_owned());
+        if self.has(Trouble::Failover) && matches!(self.store, Store::Redis | Store::Sqlite) {
+            return Err("one file or one Redis has nobody to fail over to".to_owned());
         }
         if self.has(Trouble::Failover) && self.has(Trouble::Power) {
             return Err(
                 "a standby has no disk of its own: drill failover and power apart".to_owned()
             );
         }
+        if self.store.has_replicas() && (self.has(Trouble::Power) || self.has(Trouble::Skew)) {
+            return Err("only a single Redis has a disk and a clock of its own".to_owned());
+        }
+        if self.store.is_redis() && self.events {
+            return Err(
+                "events are written in the transaction of their effect, and Redis has none"
+                    .to_owned(),
+            );
+        }
+        self.redis.check(self.store)?;
         if self.forgetful_receiver && !self.events {
             return Err("a receiver is there only with events".to_owned());
         }

@@ -1,6 +1,13 @@
 //! The upstream: it does what it is asked, writes it down, and often tells it badly.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use semel::wire::{IDEMPOTENCY_KEY, SEMEL_EFFECT};
 use semel_testkit::{
@@ -49,7 +56,6 @@ impl Deed {
         let acted = chance.below(2) == 0;
         let slow = Duration::from_millis(20 + chance.below(200));
         match chance.below(1_000) {
-            _ if settings.calm_upstream => Self::Answer(Duration::ZERO),
             0 => Self::Hang { acted },
             1..=2 => Self::Answer(settings.lease * 3 / 2),
             3..=5 => Self::Reset { acted },
@@ -75,6 +81,8 @@ pub(super) struct Desk {
     ledger: Arc<Ledger>,
     /// Writes each effect with its event, where there are events.
     application: Option<Arc<Application>>,
+    /// Whether it answers everything at once.
+    is_calm: Arc<AtomicBool>,
 }
 
 /// Why an effect is not there, or not for certain.
@@ -88,6 +96,7 @@ enum Unacted {
 #[derive(Debug)]
 pub(super) struct Shop {
     pub(super) address: SocketAddr,
+    is_calm: Arc<AtomicBool>,
     task: JoinHandle<()>,
 }
 
@@ -106,7 +115,8 @@ impl Shop {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let (settings, ledger) = (Arc::new(settings.clone()), Arc::clone(ledger));
-        let desk = Desk { settings, ledger, application };
+        let is_calm = Arc::new(AtomicBool::new(settings.calm_upstream));
+        let desk = Desk { settings, ledger, application, is_calm: Arc::clone(&is_calm) };
         let task = tokio::spawn(async move {
             let mut open = JoinSet::new();
             while let Ok((tcp, _)) = listener.accept().await {
@@ -119,7 +129,12 @@ impl Shop {
                 });
             }
         });
-        Ok(Self { address, task })
+        Ok(Self { address, is_calm, task })
+    }
+
+    /// Answers everything at once from now on.
+    pub(super) fn calm_down(&self) {
+        self.is_calm.store(true, Ordering::SeqCst);
     }
 }
 
@@ -133,7 +148,10 @@ impl Desk {
                 continue;
             };
             let nth = self.ledger.asked(number);
-            let deed = Deed::drawn(&self.settings, number, nth);
+            let deed = match self.is_calm.load(Ordering::SeqCst) {
+                true => Deed::Answer(Duration::ZERO),
+                false => Deed::drawn(&self.settings, number, nth),
+            };
             if deed.leaves_open() {
                 self.ledger.unanswered(number);
             }

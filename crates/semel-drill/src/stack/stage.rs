@@ -55,7 +55,7 @@ pub(super) struct Stage {
     gateways: Vec<Gateway>,
     lines: Vec<Line>,
     place: Place,
-    _shop: Shop,
+    shop: Shop,
     _receiver: Option<Receiver>,
     application: Option<Arc<Application>>,
     ledger: Arc<Ledger>,
@@ -83,6 +83,8 @@ pub(super) struct Settled {
     /// Those that nothing explains.
     pub(super) unexplained: Vec<u64>,
     pub(super) resolved: Resolved,
+    /// Those of which somebody was told a final answer, and the store has none.
+    pub(super) missing: Vec<u64>,
 }
 
 /// What every gateway says in the end.
@@ -104,7 +106,8 @@ impl Stage {
         let litter = settings.has(Trouble::Skew).then(Litter::watch);
         let ledger = Arc::new(Ledger::new(settings.upstream));
         let place = Place::new(settings, &folder).await?;
-        let application = settings.events.then(|| Arc::new(Application::new(settings, &place)));
+        let application = settings.events.then(|| Application::new(settings, &place));
+        let application = application.flatten().map(Arc::new);
         let shop = Shop::open(settings, &ledger, application.clone()).await?;
         let receiver = match &application {
             Some(application) => Some(Receiver::open(settings, &application.deliveries).await?),
@@ -135,7 +138,7 @@ impl Stage {
         if let Some(application) = &application {
             application.prepare().await?;
         }
-        place.until_ready().await;
+        place.until_ready().await?;
         let crowd = Crowd::new(settings, gateways.iter().map(|gateway| gateway.address).collect());
         let (settings, log) = (settings.clone(), Arc::default());
         Ok(Self {
@@ -143,7 +146,7 @@ impl Stage {
             gateways,
             lines,
             place,
-            _shop: shop,
+            shop,
             _receiver: receiver,
             application,
             ledger,
@@ -217,20 +220,34 @@ impl Stage {
         let came_back = u64::try_from(all.len() - unknown.len()).unwrap_or(u64::MAX);
         let unexplained = all.iter().copied().filter(|number| !self.explains(*number)).collect();
         let mut resolved = self.resolve(&operator, &records).await?;
-        let mut left = self.settled(all.into_iter().collect()).await;
-        // What runs again may be left without an answer again.
+        resolved.add(self.until_settled(&operator, all.into_iter().collect()).await?);
+        let missing = operator.without_outcome(&self.crowd.book.all_told()).await?;
+        // Whoever asks for what is lost is somebody new, or nobody can say once more.
+        self.shop.calm_down();
+        resolved.add(self.until_settled(&operator, missing.clone()).await?);
+        Ok(Settled { unknown, came_back, unexplained, resolved, missing })
+    }
+
+    /// Asks for these, and settles again what runs again and is left without an answer again.
+    async fn until_settled(
+        &self,
+        operator: &Operator,
+        numbers: Vec<u64>,
+    ) -> Result<Resolved, StackError> {
+        let mut resolved = Resolved::default();
+        let mut left = self.settled(numbers.into()).await;
         for _ in 0..ROUNDS_MAX {
             if left.is_empty() {
                 break;
             }
             let records = operator.unknown().await?;
-            resolved.add(self.resolve(&operator, &records).await?);
+            resolved.add(self.resolve(operator, &records).await?);
             left = self.settled(left.into()).await;
         }
         for number in left {
             self.crowd.watch.wrong(format!("intent {number} is unknown again and again"));
         }
-        Ok(Settled { unknown, came_back, unexplained, resolved })
+        Ok(resolved)
     }
 
     /// Resolves these as the books say once nobody who was lost can still add to them.
@@ -258,7 +275,7 @@ impl Stage {
         let mut unknown = Vec::new();
         for (number, got) in self.crowd.ask_again(0, numbers).await {
             match got {
-                Got::Told(told) => self.crowd.watch.told(number, told),
+                Got::Told(told) => self.crowd.told(number, told),
                 Got::Unknown => unknown.push(number),
                 Got::Again(why) => {
                     let says = format!("intent {number} is not settled: {}", why.word());
@@ -282,10 +299,7 @@ impl Stage {
     /// Kills everything, starts it, and asks every gateway for everything.
     pub(super) async fn replay(&mut self, progress: &Progress) -> Result<Replays, StackError> {
         self.gateways.iter_mut().for_each(Gateway::kill);
-        if let Place::Server(server) = &mut self.place {
-            server.primary.kill();
-            server.primary.restart().await;
-        }
+        self.place.start_anew().await?;
         for gateway in &mut self.gateways {
             gateway.start().await?;
         }

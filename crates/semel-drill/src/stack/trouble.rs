@@ -81,6 +81,25 @@ impl Log {
         self.lock().iter().any(meets)
     }
 
+    /// Says whether a server may have lost what it acknowledged between two instants, by trouble of its own
+    /// of one of these kinds: each takes what is no older than so long before it, and what was said during it.
+    pub(super) fn may_have_lost(
+        &self,
+        losses: &[(Trouble, Duration)],
+        from: Instant,
+        to: Instant,
+    ) -> bool {
+        let took = |event: &Event| {
+            let kind = losses.iter().find(|(trouble, _)| *trouble == event.trouble);
+            kind.is_some_and(|(_, before)| {
+                event.gateway.is_none()
+                    && event.from <= to + *before
+                    && event.to.is_none_or(|ended| ended + ECHO >= from)
+            })
+        };
+        self.lock().iter().any(took)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Vec<Event>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -123,6 +142,30 @@ mod tests {
         check(None, 0, Duration::ZERO, true);
         check(Some(1), 0, Duration::ZERO, false);
         check(Some(1), 1, Duration::from_secs(5), false);
+    }
+
+    #[test]
+    fn only_what_was_said_shortly_before_it_is_lost_by_a_power_cut() {
+        let (log, second) = (Log::default(), Duration::from_secs(1));
+        let begun = Instant::now() + 10 * second;
+        let (from, to) = (begun, Some(begun + second));
+        for (trouble, gateway) in [(Trouble::Power, None), (Trouble::Stop, Some(0))] {
+            log.lock().push(Event { trouble, gateway, from, to });
+        }
+        let losses = [(Trouble::Power, 2 * second)];
+        let may = |from, to| {
+            log.may_have_lost(
+                &losses,
+                begun + from * second - 5 * second,
+                begun + to * second - 5 * second,
+            )
+        };
+        assert!(!may(0, 2) && may(0, 3) && may(0, 5) && may(6, 9) && !may(8, 9));
+        assert!(
+            !log.may_have_lost(&[(Trouble::Stop, second)], begun, begun),
+            "a gateway loses nothing"
+        );
+        assert!(!log.may_have_lost(&[], begun, begun));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The verdict: the books against what was told.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 use semel::{IntentId, store::capability::Counts};
 use semel_testkit::history::{Broken, Promise};
@@ -12,6 +15,7 @@ use super::{
     events::{ARRIVE, Events, IN_ORDER, TRUE},
     intent,
     ledger::Ledger,
+    redis::{Losses, RedisFigures},
     settings::{OnLost, Settings, Store, Upstream},
     stage::{Raged, Replays, Settled, was_in_trouble},
     trouble::{Log, Trouble},
@@ -40,6 +44,10 @@ const EXPLAINED: Rule = Rule {
     says: "An intent is unknown only under hold, and only if its holder or its answer was lost.",
 };
 const LOST: Rule = Rule { name: "no-loss", says: "An acknowledged success has its effect." };
+const RECORDS: Rule = Rule {
+    name: "no-record-lost",
+    says: "What was acknowledged is in the store, but for what its settings say that it may lose.",
+};
 const REPLAYED: Rule = Rule {
     name: "replayed",
     says: "Every gateway replays every final answer to the byte, after everything was killed.",
@@ -55,6 +63,8 @@ pub struct Figures {
     pub store: Store,
     /// The major of PostgreSQL, if it was that.
     pub major: Option<u32>,
+    /// How Redis was set up, if it was that.
+    pub redis: Option<RedisFigures>,
     /// How many gateways shared it.
     pub gateways: usize,
     /// What happened when a holder was lost.
@@ -105,8 +115,23 @@ pub struct Figures {
     pub differs: usize,
     /// How many final answers are not replayed.
     pub not_replayed: usize,
+    /// How many final answers were acknowledged, and are not in the store any more.
+    pub records_lost: usize,
+    /// What came of records that the store lost as its settings say that it may, where they do.
+    pub by_loss: Option<ByLoss>,
     /// What became of the events, where there were any.
     pub events: Option<Events>,
+}
+
+/// What comes of records that the store lost: whoever asks again is somebody new.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct ByLoss {
+    /// How many intents have more than one effect.
+    pub double: usize,
+    /// How many were told different answers.
+    pub differs: usize,
+    /// How many final answers are not replayed.
+    pub not_replayed: usize,
 }
 
 /// Figures and verdicts.
@@ -145,11 +170,37 @@ struct Faults {
     lost: Vec<String>,
     not_replayed: Vec<String>,
     undone: Vec<String>,
+    by_loss: ByLoss,
+}
+
+impl ByLoss {
+    /// Counts what is broken if the loss of a record explains it.
+    const fn explains(&mut self, broken: &Broken) -> bool {
+        let counted = match broken {
+            Broken::Twice { .. } => &mut self.double,
+            Broken::Differs { .. } => &mut self.differs,
+            Broken::NotReplayed { .. } => &mut self.not_replayed,
+            _ => return false,
+        };
+        *counted += 1;
+        true
+    }
+}
+
+impl Seen<'_> {
+    /// Says whether the store may have lost what was written for an intent, as its settings say.
+    fn may_be_lost(&self, losses: &Losses, number: u64) -> bool {
+        let Some(known) = self.crowd.book.get(number) else { return false };
+        // What was told of before was written before.
+        let to = known.told.unwrap_or_else(Instant::now);
+        self.log.may_have_lost(&losses.0, known.first, to)
+    }
 }
 
 pub(super) fn judge(seen: &Seen<'_>, raged: Raged, settled: &Settled, replays: &Replays) -> Report {
-    let faults = faults(seen, replays);
-    let figures = figures(seen, raged, settled, replays, &faults);
+    let losses = seen.settings.redis.losses(seen.settings.store);
+    let faults = faults(seen, replays, &losses);
+    let figures = figures(seen, raged, settled, replays, &faults, &losses);
     let unexplained = settled.unexplained.iter();
     let unexplained = unexplained.map(|number| format!("intent {number} is unknown for no reason"));
     let holds = seen.settings.on_lost == OnLost::Hold;
@@ -157,8 +208,14 @@ pub(super) fn judge(seen: &Seen<'_>, raged: Raged, settled: &Settled, replays: &
         verdict(
             DOUBLE,
             faults.double,
-            format!("{} effects of {} intents", figures.effects, figures.intents),
+            format!(
+                "{} effects of {} intents{}",
+                figures.effects,
+                figures.intents,
+                acted_twice(figures.by_loss)
+            ),
         ),
+        records(seen, settled, &losses, &figures),
         verdict(LOST, faults.lost, format!("{} final answers", figures.answers)),
         verdict(ANSWERS, faults.differs, format!("{} requests", figures.requests)),
         verdict(REPLAYED, faults.not_replayed, format!("{} asked for again", figures.replays)),
@@ -175,6 +232,28 @@ pub(super) fn judge(seen: &Seen<'_>, raged: Raged, settled: &Settled, replays: &
     Report { figures, verdicts }
 }
 
+/// Judges whether what is not in the store may be lost.
+fn records(seen: &Seen<'_>, settled: &Settled, losses: &Losses, figures: &Figures) -> Verdict {
+    let lost = settled.missing.iter().filter(|number| !seen.may_be_lost(losses, **number));
+    let lost =
+        lost.map(|number| format!("intent {number} was acknowledged, and is not in the store"));
+    let told = match figures.records_lost {
+        0 => "everything acknowledged is there".to_owned(),
+        count => format!("{count} acknowledged and lost"),
+    };
+    verdict(RECORDS, lost.collect(), told)
+}
+
+/// Says what a lost record did besides.
+fn acted_twice(by_loss: Option<ByLoss>) -> String {
+    match by_loss {
+        Some(ByLoss { double, .. }) if double > 0 => {
+            format!(", {double} acted again since their record was lost")
+        }
+        _ => String::new(),
+    }
+}
+
 fn of_events(events: &Events) -> [Verdict; 3] {
     let Events { committed, rolled_back, arrived, copies, faults, .. } = events;
     let seen = format!("{committed} committed, {arrived} arrived");
@@ -186,7 +265,7 @@ fn of_events(events: &Events) -> [Verdict; 3] {
 }
 
 /// Checks the history against the promise.
-fn faults(seen: &Seen<'_>, replays: &Replays) -> Faults {
+fn faults(seen: &Seen<'_>, replays: &Replays, losses: &Losses) -> Faults {
     let Seen { settings, crowd, ledger, .. } = seen;
     let history = &crowd.watch.history;
     for number in 0..crowd.book.len() {
@@ -205,7 +284,12 @@ fn faults(seen: &Seen<'_>, replays: &Replays) -> Faults {
         replays.told.get(&number).cloned()
     };
     let mut faults = Faults::default();
+    let may_be_lost = |number: u64| seen.may_be_lost(losses, number);
     for broken in history.check(promise, replayed) {
+        let number = intent::number(broken.id().key.as_str());
+        if number.is_some_and(may_be_lost) && faults.by_loss.explains(&broken) {
+            continue;
+        }
         let kind = match &broken {
             Broken::Again(_) | Broken::TwoHolders(_) | Broken::Twice { .. } => &mut faults.double,
             Broken::Differs { .. }
@@ -228,7 +312,8 @@ fn faults(seen: &Seen<'_>, replays: &Replays) -> Faults {
                 .push(format!("intent {number}: told that it was done, and no effect is there"));
         }
         let may_be_not_kept = || page.broke_off || was_in_trouble(crowd, seen.log, *number);
-        let is_fine = page.is_own(told) || (is_not_kept && may_be_not_kept());
+        let is_fine =
+            page.is_own(told) || (is_not_kept && may_be_not_kept()) || may_be_lost(*number);
         if !is_fine {
             faults.differs.push(excerpt(format!("intent {number} is told {told}, not its own")));
         }
@@ -258,6 +343,7 @@ fn figures(
     settled: &Settled,
     replays: &Replays,
     faults: &Faults,
+    losses: &Losses,
 ) -> Figures {
     let Seen { settings, crowd, ledger, log, .. } = seen;
     let watch = &crowd.watch;
@@ -267,6 +353,7 @@ fn figures(
         seed: settings.seed.to_string(),
         store: settings.store,
         major: of_major,
+        redis: settings.redis.figures(settings.store),
         gateways: settings.gateways,
         on_lost: settings.on_lost,
         upstream: settings.upstream,
@@ -292,6 +379,8 @@ fn figures(
         lost: faults.lost.len(),
         differs: faults.differs.len(),
         not_replayed: faults.not_replayed.len(),
+        records_lost: settled.missing.len(),
+        by_loss: losses.can_happen().then_some(faults.by_loss),
         events: seen.events.clone(),
     }
 }

@@ -8,7 +8,7 @@ use std::{
 
 use semel_drill::{
     report::Ended,
-    stack::{OnLost, Progress, Report, Settings, Store, Trouble, Until, Upstream, run},
+    stack::{OnLost, Progress, RedisSetup, Report, Settings, Store, Trouble, Until, Upstream, run},
 };
 use semel_testkit::{SeededEntropy, servers::Major};
 
@@ -19,6 +19,7 @@ fn settings(store: Store, seconds: u64) -> Settings {
         program: PROGRAM.into(),
         store,
         major: Major::V18,
+        redis: RedisSetup::default(),
         gateways: 2,
         on_lost: OnLost::Hold,
         upstream: Upstream::Naive,
@@ -64,6 +65,51 @@ async fn gateways_on_one_file_keep_every_rule_under_trouble() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn gateways_on_one_server_keep_every_rule_under_trouble() {
     check(&settings(Store::Postgres, 11)).await;
+}
+
+/// C10, C13, C16: two gateways on one Redis, which is killed and frozen besides.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn gateways_on_one_redis_keep_every_rule_under_trouble() {
+    check(&settings(Store::Redis, 6)).await;
+}
+
+/// A cluster whose replicas are cut off from a primary that then dies.
+async fn cut_off(wait_replicas: u32) -> Report {
+    let redis = RedisSetup { wait_replicas: Some(wait_replicas), ..RedisSetup::default() };
+    let trouble = vec![Trouble::Failover];
+    let settings = Settings { redis, trouble, ..settings(Store::RedisCluster, 3) };
+    let report =
+        drilled(&Settings { lagging_standby: true, calm_upstream: true, ..settings }).await;
+    let table = report.table();
+    println!("{table}");
+    assert!(report.is_good() && report.figures.trouble[&Trouble::Failover] > 0, "{table}");
+    report
+}
+
+/// What the killed primary acknowledged alone is counted as lost where nobody waited for a replica, and whoever
+/// asks for it again is somebody new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_cluster_loses_that_is_not_waited_for_is_told() {
+    let mut report = cut_off(0).await;
+    for _ in 0..4 {
+        if report.figures.records_lost > 0 {
+            break;
+        }
+        // On a slow machine nobody may have been told anything meanwhile.
+        report = cut_off(0).await;
+    }
+    let (figures, table) = (&report.figures, report.table());
+    let told = report.verdicts.iter().find(|verdict| verdict.rule.name == "no-record-lost");
+    assert!(figures.records_lost > 0 && figures.by_loss.unwrap().double > 0, "{table}");
+    assert_eq!(told.unwrap().seen, format!("{} acknowledged and lost", figures.records_lost));
+}
+
+/// The same, and every answer waited for a replica: nothing is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_that_is_waited_for_loses_nothing() {
+    let figures = cut_off(1).await.figures;
+    assert!(figures.by_loss.is_none() && figures.effects > 100, "{figures:?}");
+    assert_eq!((figures.records_lost, figures.double), (0, 0));
 }
 
 /// Every event of what was committed arrived, and nothing else did, though relays died with their gateways.
@@ -132,6 +178,13 @@ async fn what_a_lagging_standby_has_lost_is_found() {
     let report = drilled(&settings).await;
     let figures = &report.figures;
     assert!(figures.differs + figures.double > 0 && !report.is_good(), "{}", report.table());
+    let lost =
+        report.verdicts.iter().find(|verdict| verdict.rule.name == "no-record-lost").unwrap();
+    assert!(
+        figures.records_lost > 0 && matches!(lost.ended, Ended::Broken(_)),
+        "{}",
+        report.table()
+    );
 }
 
 /// A failover to a standby that every commit waited for loses nothing.
@@ -186,7 +239,7 @@ fn the_command_tells_by_its_exit_code_and_as_json_and_junit() {
 #[test]
 fn what_cannot_be_had_is_refused_in_one_sentence() {
     for (arguments, says) in [
-        (&["--store=sqlite", "--trouble=failover"][..], "only PostgreSQL fails over"),
+        (&["--store=sqlite", "--trouble=failover"][..], "nobody to fail over to"),
         (&["--store=postgres", "--trouble=failover,power"], "drill failover and power apart"),
         (&["--store=postgres", "--lagging-standby"], "only with the trouble failover"),
         (&["--store=sqlite", "--gateways=0"], "1 to 16 gateways"),
@@ -194,6 +247,13 @@ fn what_cannot_be_had_is_refused_in_one_sentence() {
         (&["--store=sqlite", "--clients=0"], "without clients"),
         (&["--store=sqlite", "--every=0s"], "write 500ms, 30s or 5m"),
         (&["--store=postgres", "--major=14"], "write 15, 17 or 18"),
+        (&["--store=redis", "--trouble=failover"], "nobody to fail over to"),
+        (&["--store=redis", "--events"], "Redis has none"),
+        (&["--store=redis", "--wait-replicas=1"], "no replicas that could be waited for"),
+        (&["--store=redis-cluster", "--wait-replicas=2"], "no more than 1 here"),
+        (&["--store=redis-cluster", "--trouble=power"], "only a single Redis has a disk"),
+        (&["--store=redis", "--server=redis-7", "--wait-flushed"], "cannot wait for its disk"),
+        (&["--store=redis", "--server=redis-6"], "write redis-7, redis-8 or valkey-9"),
     ] {
         let ran = stack(arguments);
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();

@@ -89,12 +89,14 @@ enum Books {
 }
 
 impl Application {
-    pub(super) fn new(settings: &Settings, place: &Place) -> Self {
+    /// Makes one behind a store that has transactions.
+    pub(super) fn new(settings: &Settings, place: &Place) -> Option<Self> {
         let books = match place {
             Place::File(file) => Books::Sqlite(SqliteBooks::new(file.path())),
+            Place::Redis(_) => return None,
             Place::Server(server) => Books::Postgres(PostgresBooks::new(server.own_url())),
         };
-        Self {
+        Some(Self {
             books,
             seed: settings.seed,
             keyed: settings.upstream == Upstream::Keyed,
@@ -102,7 +104,7 @@ impl Application {
             patience: settings.answer_wait() * 3 / 4,
             acting: Arc::default(),
             deliveries: Arc::default(),
-        }
+        })
     }
 
     /// Makes its tables.

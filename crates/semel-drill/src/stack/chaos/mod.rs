@@ -2,6 +2,7 @@
 
 mod gateways;
 mod lines;
+mod redis;
 mod server;
 
 use std::{sync::Arc, time::Duration};
@@ -42,16 +43,19 @@ impl Chaos {
         place: &mut Place,
         lines: &[Line],
     ) -> Result<(), StackError> {
-        let (file, server) = match place {
-            Place::File(file) => (Some(file), None),
-            Place::Server(server) => (None, Some(&mut **server)),
-        };
-        let (of_gateways, of_server, of_lines) = tokio::join!(
+        let (mut file, mut redis, mut postgres) = (None, None, None);
+        match place {
+            Place::File(place) => file = Some(place),
+            Place::Redis(place) => redis = Some(&mut **place),
+            Place::Server(place) => postgres = Some(&mut **place),
+        }
+        let (of_gateways, of_redis, of_postgres, of_lines) = tokio::join!(
             gateways::hand(self, gateways, file),
-            server::hand(self, server),
+            redis::hand(self, redis),
+            server::hand(self, postgres),
             lines::hand(self, lines),
         );
-        of_gateways.and(of_server).and(of_lines)
+        of_gateways.and(of_redis).and(of_postgres).and(of_lines)
     }
 
     /// A hand that can make some of these troubles.

@@ -86,9 +86,12 @@ pub enum ImportSlot {
     Lost,
     /// There is no such slot in the database.
     Missing,
-    /// Nothing: it was made after the switch, under a name of its own or that of one before. After a crash
-    /// the server cannot tell one from a slot that was there.
+    /// Nothing: it was made after the switch, under a name of its own or that of one before.
     New,
+    /// All of it, if it is the slot that was there at the switch, and nothing shows that. It is shown by a
+    /// connection that has read it ever since, or by statistics that bear the reset that they had: an
+    /// import resets those of slots whose never were, where its role may.
+    Unproven,
 }
 
 impl PostgresStore {
@@ -180,6 +183,7 @@ fn slot_of(word: &str) -> Result<ImportSlot, StoreError> {
         "lost" => ImportSlot::Lost,
         "new" => ImportSlot::New,
         "none" => ImportSlot::Missing,
+        "unproven" => ImportSlot::Unproven,
         _ => return Err(damaged("a replication slot is in no state that this version knows")),
     })
 }

@@ -100,9 +100,9 @@ impl Import {
     fn exit(&self, slot: Option<ImportSlot>) -> Exit {
         match slot {
             None | Some(ImportSlot::Confirmed) => Exit::Fine,
-            Some(ImportSlot::Lost | ImportSlot::Missing | ImportSlot::New) if self.existing => {
-                Exit::Fine
-            }
+            Some(
+                ImportSlot::Lost | ImportSlot::Missing | ImportSlot::New | ImportSlot::Unproven,
+            ) if self.existing => Exit::Fine,
             Some(_) => Exit::Refused,
         }
     }
@@ -179,9 +179,12 @@ impl Import {
             ImportSlot::Lost => {
                 format!("the server has dropped log that the slot {slot} had not read")
             }
-            ImportSlot::New => {
-                format!("the slot {slot} was made after that, or cannot be told from one that was")
-            }
+            ImportSlot::New => format!("the slot {slot} was made after that"),
+            ImportSlot::Unproven => format!(
+                "the slot {slot} has confirmed that, but nothing shows that it is the slot that was there: \
+                 one that was made anew since never had the rows from before. Look for when it was made, \
+                 such as in the logs of Debezium and of the server; if in doubt"
+            ),
         };
         Some(if self.existing {
             format!("{never}: rows from before that were deleted since are nowhere to be read")
@@ -214,6 +217,7 @@ fn word(slot: ImportSlot) -> &'static str {
         ImportSlot::Lost => "lost",
         ImportSlot::Missing => "missing",
         ImportSlot::New => "new",
+        ImportSlot::Unproven => "unproven",
     }
 }
 

@@ -1,14 +1,11 @@
 //! Which rows of a table that is taken over become events: all, whatever is in them and whenever they came.
 
 use semel::{StoreErrorKind, outbox::Placed};
-use semel_postgres::{ImportOutbox, ImportSlot, PostgresStore};
+use semel_postgres::{ImportOutbox, PostgresStore};
 use semel_testkit::servers::Major;
 use tokio_postgres::Client;
 
-use super::{
-    importing::{aggregates, import, insert, plain, read},
-    slot::logical,
-};
+use super::importing::{aggregates, import, insert, plain, read};
 use crate::fixture::Fixture;
 
 /// A table whose columns may all be NULL, and headers that are any text.
@@ -183,48 +180,4 @@ async fn a_table_that_an_older_version_took_over_fails_no_producer_either() {
     client.batch_execute(&fixture.sql(renew)).await.unwrap();
     client.batch_execute(&row).await.unwrap();
     assert_eq!(read(&fixture).await.len(), 1);
-}
-
-/// A slot of a test's own, by name.
-async fn make_slot(client: &Client, name: &str) {
-    let make = format!("SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')");
-    client.query(&make, &[]).await.unwrap();
-}
-
-async fn drop_slot(client: &Client, name: &str) {
-    client.query(&format!("SELECT pg_drop_replication_slot('{name}')"), &[]).await.unwrap();
-}
-
-/// M95: a slot that was made after the switch has a place behind it, and never had what was before.
-#[tokio::test]
-async fn a_slot_that_was_made_after_the_switch_has_confirmed_nothing() {
-    let fixture = logical().await;
-    let client = fixture.connect().await;
-    let table = plain(&fixture, &client).await;
-    let (old, later) = (format!("{}_dz", fixture.schema), format!("{}_later", fixture.schema));
-    let builder = fixture.builder();
-    let state = async |slot: &str| {
-        PostgresStore::outbox_import(&builder, &table, Some(slot)).await.unwrap().slot
-    };
-    make_slot(&client, &old).await;
-    let publication = format!("{}_dz", fixture.schema);
-    let publish = format!("CREATE PUBLICATION \"{publication}\" FOR TABLE {table}");
-    client.batch_execute(&publish).await.unwrap();
-    insert(&client, &table, "before").await;
-    let told = format!(
-        "SELECT count(*) FROM pg_logical_slot_get_binary_changes('{old}', NULL, NULL,
-         'proto_version', '1', 'publication_names', '{publication}')"
-    );
-    assert!(client.query_one(&told, &[]).await.unwrap().get::<_, i64>(0) > 0);
-    import(&fixture, &client, &table, "").await;
-    assert_eq!(state(&old).await, Some(ImportSlot::Behind));
-    assert_eq!(state(&later).await, Some(ImportSlot::Missing));
-    make_slot(&client, &later).await;
-    assert_eq!(state(&later).await, Some(ImportSlot::New));
-    // A connector that finds its slot gone makes one of the same name.
-    drop_slot(&client, &old).await;
-    make_slot(&client, &old).await;
-    assert_eq!(state(&old).await, Some(ImportSlot::New));
-    drop_slot(&client, &old).await;
-    drop_slot(&client, &later).await;
 }

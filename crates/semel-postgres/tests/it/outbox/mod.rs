@@ -4,6 +4,7 @@ mod conformance;
 mod hints;
 mod importing;
 mod importing_rows;
+mod importing_slots;
 mod lasting;
 mod moved;
 mod plans;

@@ -207,7 +207,7 @@ impl RelayBuilder {
         closing: &Closing,
     ) -> Line {
         let (tell, told) = mpsc::unbounded_channel();
-        let board = Board::new(plan.destination.clone(), self.clock.monotonic());
+        let board = Board::new(plan.destination.clone(), policy, self.clock.monotonic());
         let (board, hint) = (Arc::new(board), Arc::new(Notify::new()));
         let counters = Arc::new(RelayCounters::default());
         let calls = Calls {

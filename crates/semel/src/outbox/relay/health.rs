@@ -19,6 +19,9 @@ use crate::{
     },
 };
 
+/// How much longer than usual nothing may be read before that counts as a lag.
+const UNREAD_BORNE: Duration = Duration::from_secs(2);
+
 /// How one destination is doing, as this relay sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -36,6 +39,9 @@ pub struct DestinationHealth {
     /// How long ago the oldest event was appended that the destination lacks and that waits for no
     /// operator, whether it is parked or not.
     pub oldest: Option<Duration>,
+    /// For how long nothing could be read of what there is, if longer than usual: of what was appended in
+    /// that time nobody knows.
+    pub unread: Option<Duration>,
     /// How many lanes are parked.
     pub parked_lanes: u64,
     /// How long ago the store last answered.
@@ -45,6 +51,14 @@ pub struct DestinationHealth {
 }
 
 impl DestinationHealth {
+    /// Returns how old the oldest event may be that the destination lacks and that waits for no operator:
+    /// as old as one is that is known, or as what could not be read. An outage of the store never looks
+    /// like no lag.
+    #[must_use]
+    pub fn lag(&self) -> Duration {
+        [self.oldest, self.unread].into_iter().flatten().max().unwrap_or_default()
+    }
+
     /// Returns every gauge with the name it has in metrics.
     #[must_use]
     pub fn gauges(&self) -> Vec<(&'static str, f64)> {
@@ -53,7 +67,7 @@ impl DestinationHealth {
             (RELAY_CIRCUIT, number(self.circuit.number())),
             (RELAY_IN_HAND, number(self.in_hand)),
             (RELAY_LEADING, number(u64::from(self.leading))),
-            (RELAY_OLDEST, self.oldest.unwrap_or_default().as_secs_f64()),
+            (RELAY_OLDEST, self.lag().as_secs_f64()),
             (RELAY_PARKED_LANES, number(self.parked_lanes)),
         ]
     }
@@ -74,6 +88,10 @@ impl DestinationHealth {
         if self.parked_lanes > max {
             let lanes = self.parked_lanes;
             unready.push(Unready::TooManyParked { destination: destination(), lanes, max });
+        }
+        let unread = self.unread.filter(|since| *since > policy.oldest_max);
+        if let Some(since) = unread.filter(|_| unready.is_empty()) {
+            unready.push(Unready::Unread { destination: destination(), since });
         }
         unready
     }
@@ -108,6 +126,13 @@ pub enum Unready {
         /// How many may be.
         max: u64,
     },
+    /// Nothing could be read for longer than [`RelayPolicy::oldest_max`], though the store answers.
+    Unread {
+        /// For which destination.
+        destination: Destination,
+        /// Since when.
+        since: Duration,
+    },
 }
 
 impl fmt::Display for Unready {
@@ -125,6 +150,9 @@ impl fmt::Display for Unready {
             Self::TooManyParked { destination, lanes, max } => {
                 write!(f, "{lanes} lanes of {destination} are parked, more than {max}; free some")
             }
+            Self::Unread { destination, since } => {
+                write!(f, "no events could be read for {destination} for {} s", since.as_secs())
+            }
         }
     }
 }
@@ -141,10 +169,14 @@ struct Shown {
     /// When `oldest` was so old.
     at: Monotonic,
     heard: Monotonic,
+    /// When it was last known what waits.
+    known: Monotonic,
+    /// For how long it is usual that nobody looks.
+    unread_borne: Duration,
 }
 
 impl Board {
-    pub(super) fn new(destination: Destination, now: Monotonic) -> Self {
+    pub(super) fn new(destination: Destination, policy: &RelayPolicy, now: Monotonic) -> Self {
         let health = DestinationHealth {
             destination,
             leading: false,
@@ -152,11 +184,14 @@ impl Board {
             in_hand: 0,
             waiting: 0,
             oldest: None,
+            unread: None,
             parked_lanes: 0,
             store_silent: Duration::ZERO,
             stats: RelayStats::default(),
         };
-        Self { shown: Mutex::new(Shown { health, at: now, heard: now }) }
+        let unread_borne = policy.poll_idle + UNREAD_BORNE;
+        let shown = Shown { health, at: now, heard: now, known: now, unread_borne };
+        Self { shown: Mutex::new(shown) }
     }
 
     /// The store has answered.
@@ -164,11 +199,24 @@ impl Board {
         self.lock().heard = now;
     }
 
+    /// What waits was read, or is with somebody else.
+    pub(super) fn knows(&self, now: Monotonic) {
+        self.lock().known = now;
+    }
+
+    /// What is in hand is void. What waited goes on waiting, until it is known anew.
     pub(super) fn leads(&self, leading: bool) {
         let mut shown = self.lock();
         shown.health.leading = leading;
-        (shown.health.in_hand, shown.health.waiting, shown.health.oldest) = (0, 0, None);
+        (shown.health.in_hand, shown.health.waiting) = (0, 0);
         shown.health.parked_lanes = 0;
+    }
+
+    /// Another leads, and tells what waits.
+    pub(super) fn follows(&self, now: Monotonic) {
+        let mut shown = self.lock();
+        shown.health.oldest = None;
+        shown.known = now;
     }
 
     pub(super) fn show(&self, term: &Term, circuit: &Circuit, now: Monotonic) {
@@ -176,12 +224,14 @@ impl Board {
         let age = term.oldest().and_then(|at| time.map(|time| time.since(at)));
         let count = |of: usize| u64::try_from(of).unwrap_or(u64::MAX);
         let mut shown = self.lock();
-        shown.at = now;
+        // A leadership that has read nothing yet knows less than the one before.
+        if term.store_time.is_some() {
+            (shown.at, shown.health.oldest) = (now, age);
+        }
         let health = &mut shown.health;
         health.circuit = circuit.state();
         health.in_hand = count(term.ledger.len());
         health.waiting = count(term.ledger.waiting());
-        health.oldest = age;
         health.parked_lanes = count(term.parked.len());
     }
 
@@ -190,6 +240,8 @@ impl Board {
         let shown = self.lock();
         let mut health = shown.health.clone();
         health.oldest = health.oldest.map(|oldest| oldest + now.since(shown.at));
+        let unread = now.since(shown.known);
+        health.unread = (unread > shown.unread_borne).then_some(unread);
         health.store_silent = now.since(shown.heard);
         health.stats = stats;
         health

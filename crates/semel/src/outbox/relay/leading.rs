@@ -72,6 +72,7 @@ impl Driver {
                 self.term = Some(Box::new(term));
             }
             Some(Led::Follower { ends_in, .. }) => {
+                self.board.follows(now);
                 let wait = ends_in.min(FOLLOW) + share(SPREAD, &*self.entropy);
                 self.away.ask.at = now.after(wait);
             }

@@ -47,9 +47,10 @@ pub struct RelayPolicy {
     /// Of how many lanes the last version of the aggregate is kept in mind. Default 100,000.
     pub versions_max: usize,
     /// How old the oldest event that a destination lacks may be, in hand or parked and waiting for no
-    /// operator, while the relay still calls itself ready. Default 30 s.
+    /// operator, and for how long nothing can be read, while the relay still calls itself ready. Default
+    /// 30 s.
     pub oldest_max: Duration,
-    /// How long the store may give no answer while the relay still calls itself ready. Default 60 s.
+    /// How long the store may give no answer while the relay still calls itself ready. Default 30 s.
     pub silent_max: Duration,
     /// How long events are kept that every destination has. Default 7 days.
     pub keep_for: Duration,
@@ -76,7 +77,7 @@ impl Default for RelayPolicy {
             parked_lanes_max: 100_000,
             versions_max: 100_000,
             oldest_max: Duration::from_secs(30),
-            silent_max: Duration::from_secs(60),
+            silent_max: Duration::from_secs(30),
             keep_for: Duration::from_secs(7 * 24 * 3_600),
             retain_every: Duration::from_secs(60),
         }

@@ -74,6 +74,7 @@ impl Driver {
         let reader = &mut term.reader;
         reader.ask.answered(window.is_none(), now, &*self.entropy);
         let Some(window) = window else { return };
+        self.board.knows(now);
         term.store_time = Some((window.now, now));
         let Some(pass) = window.pass else {
             reader.idle = reader.idle.saturating_add(1);

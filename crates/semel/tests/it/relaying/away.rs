@@ -152,17 +152,45 @@ async fn what_waits_for_an_operator_is_counted_apart() {
 
 /// M31: so is a store that does not answer, whether it fails or hangs.
 #[tokio::test]
-async fn a_relay_whose_store_is_silent_is_not_ready_after_a_minute() {
+async fn a_relay_whose_store_is_silent_is_not_ready_within_a_minute() {
     for what in [Do::Fail, Do::Hang] {
         let world = World::new();
         let relay = world.relay();
         world.run(SECOND).await;
         world.store.rule(move |_| what);
-        world.run(SECOND * 75).await;
+        world.run(SECOND * 45).await;
         assert!(matches!(relay.unready()[..], [Unready::StoreSilent { .. }]), "{what:?}");
         world.store.rule(|_| Do::Pass);
         world.run(SECOND * 20).await;
         assert_eq!(relay.unready(), []);
+    }
+}
+
+/// M31: a relay that sees nothing does not say that nothing waits, whatever of the store fails it.
+#[tokio::test]
+async fn what_nobody_can_read_is_as_late_as_it_may_be() {
+    let fails: [fn(Verb) -> bool; 3] =
+        [|_| true, |verb| verb == Verb::Read, |verb| verb == Verb::Settle];
+    for (case, fails) in fails.into_iter().enumerate() {
+        let world = World::new();
+        let relay = world.relay();
+        world.run(SECOND).await;
+        assert_eq!((health(&relay).lag(), relay.unready()), (Duration::ZERO, vec![]));
+        world.store.rule(move |verb| if fails(verb) { Do::Fail } else { Do::Pass });
+        // Where only settlements fail it is sent, and nothing behind it is read.
+        world.commit("a");
+        world.run(SECOND * 10).await;
+        world.commit("a");
+        world.run(SECOND * 35).await;
+        let lag = health(&relay).lag();
+        assert!((SECOND * 35..SECOND * 50).contains(&lag), "{case}: {lag:?}");
+        let gauges = health(&relay).gauges();
+        let shown = gauges.iter().find(|(name, _)| *name == "semel_relay_oldest_seconds");
+        assert!(shown.is_some_and(|(_, seconds)| *seconds >= 35.0), "{case}: {gauges:?}");
+        assert_eq!(relay.unready().len(), 1, "{case}: {:?}", relay.unready());
+        world.store.rule(|_| Do::Pass);
+        world.run(MINUTE).await;
+        assert_eq!((health(&relay).lag(), relay.unready()), (Duration::ZERO, vec![]), "{case}");
     }
 }
 

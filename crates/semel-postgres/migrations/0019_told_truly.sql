@@ -226,3 +226,87 @@ REVOKE ALL ON FUNCTION
     semel.import_mark, semel.import_noted, semel.import_same, semel.import_seen, semel.import_server,
     semel.import_us
 FROM PUBLIC;
+
+-- Names in the audit all that goes with a row that is to be dropped, by the word that was said of that one. It is
+-- asked before they go.
+CREATE FUNCTION semel.outbox_note_behind(of_destination text, left_out bigint[]) RETURNS void
+LANGUAGE sql VOLATILE
+SET enable_seqscan = off SET jit = off
+AS $$
+    WITH head AS MATERIALIZED (
+        SELECT p.seq, p.id, p.aggregatetype, p.aggregateid, said.actor, said.note
+        FROM semel.outbox_parked AS p
+        LEFT JOIN LATERAL (
+            SELECT a.actor, a.note FROM semel.outbox_audit AS a
+            WHERE a.destination = of_destination AND a.event = p.id AND a.kind = 'drop'
+            ORDER BY a.row_id DESC LIMIT 1
+        ) AS said ON true
+        WHERE p.seq = ANY (left_out) AND p.destination = of_destination AND p.state = 'drop'
+    )
+    INSERT INTO semel.outbox_audit (destination, at_us, kind, event, rows, actor, note)
+    SELECT
+        of_destination, semel.now_us(), 'drop', b.id, 1, coalesce(h.actor, ''),
+        'behind ' || h.id || coalesce(': ' || h.note, '')
+    FROM head AS h JOIN semel.outbox_parked AS b
+        ON b.destination = of_destination AND b.aggregatetype = h.aggregatetype
+        AND b.aggregateid = h.aggregateid AND b.seq <> h.seq
+    ORDER BY b.seq
+$$;
+
+-- As before; the audit names every event that was left out, not only the first of a lane that was dropped.
+CREATE OR REPLACE FUNCTION semel.outbox_settle(
+    of_destination text, of_epoch bigint, of_pass bigint, upto bigint, ends boolean,
+    park_pos bigint[], park_state text[], park_attempts bigint[], park_why text[],
+    sent bigint[], left_out bigint[], failed bigint[], failed_attempts bigint[], failed_why text[]
+) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET enable_seqscan = off SET jit = off
+AS $$
+DECLARE
+    next semel.outbox_cursor;
+BEGIN
+    PERFORM semel.outbox_admit();
+    FOR attempt IN 1 .. 9 LOOP
+        IF attempt = 9 THEN
+            RAISE EXCEPTION 'semel: others move the cursor of % all the time', of_destination
+                USING ERRCODE = '40001';
+        END IF;
+        next := semel.outbox_led(of_destination, of_epoch);
+        IF next.seq IS NULL OR of_pass <> next.pass THEN
+            RETURN false;
+        ELSIF of_pass IS NOT NULL AND NOT next.is_open THEN
+            RETURN ends;
+        END IF;
+        next.seq := next.seq + 1;
+        IF of_pass IS NOT NULL THEN
+            next.settled := greatest(next.settled, upto);
+        END IF;
+        IF ends THEN
+            next.is_open := false;
+            next.from_snapshot := next.to_snapshot;
+            next.from_pos := next.to_pos;
+            next.from_next := next.to_next;
+            next.to_snapshot := NULL;
+            next.to_lsn := NULL;
+            next.floor_pos := NULL;
+            next.old_from := NULL;
+            next.old_to := NULL;
+            next.old_settled := NULL;
+            next.old_upto := NULL;
+        END IF;
+        EXIT WHEN semel.outbox_move(next);
+    END LOOP;
+    IF cardinality(sent) + cardinality(left_out) + cardinality(failed) > 0 THEN
+        PERFORM semel.outbox_note_behind(of_destination, left_out);
+        PERFORM semel.outbox_unpark(
+            of_destination, sent, left_out, failed, failed_attempts, failed_why
+        );
+    END IF;
+    IF cardinality(park_pos) > 0 THEN
+        PERFORM semel.outbox_park(next, park_pos, park_state, park_attempts, park_why);
+    END IF;
+    RETURN true;
+END
+$$;
+
+REVOKE ALL ON FUNCTION semel.outbox_note_behind FROM PUBLIC;

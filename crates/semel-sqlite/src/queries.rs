@@ -72,6 +72,7 @@ statements! {
     OUTBOX_LIST_INTENT => "../sql/outbox/list_intent.sql",
     OUTBOX_MARK => "../sql/outbox/mark.sql",
     OUTBOX_NOTE => "../sql/outbox/note.sql",
+    OUTBOX_NOTE_BEHIND => "../sql/outbox/note_behind.sql",
     OUTBOX_NOTE_TRIM => "../sql/outbox/note_trim.sql",
     OUTBOX_OLDEST => "../sql/outbox/oldest.sql",
     OUTBOX_PARK => "../sql/outbox/park.sql",

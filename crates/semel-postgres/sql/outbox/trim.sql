@@ -1,4 +1,4 @@
--- Deletes the oldest rows of the audit past the bound, a few at a time.
+-- Deletes the oldest rows of the audit past the bound, some at a time: a word may bring many.
 -- $1 how many stay
 DELETE FROM semel.outbox_audit
 WHERE row_id IN (
@@ -6,6 +6,6 @@ WHERE row_id IN (
     FROM semel.outbox_audit
     WHERE row_id <= (SELECT max(row_id) FROM semel.outbox_audit) - $1
     ORDER BY row_id
-    LIMIT 100
+    LIMIT 10000
     FOR UPDATE SKIP LOCKED
 );

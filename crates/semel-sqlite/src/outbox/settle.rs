@@ -105,6 +105,7 @@ impl Step<'_> {
     }
 
     fn unpark(&mut self, destination: &str, unpark: &Unpark) -> Result<(), Fault> {
+        let now = record::micros(self.now());
         self.wrote();
         let conn = self.conn();
         match unpark {
@@ -113,6 +114,11 @@ impl Step<'_> {
                 statement.execute((destination, number(*seq), attempts, why))?;
             }
             Unpark::LeftOut { seq } => {
+                let mut statement = conn.prepare_cached(queries::OUTBOX_NOTE_BEHIND)?;
+                if statement.execute((destination, number(*seq), now))? > 0 {
+                    let mut trim = conn.prepare_cached(queries::OUTBOX_NOTE_TRIM)?;
+                    trim.execute([self.audit_max()])?;
+                }
                 let mut statement = conn.prepare_cached(queries::OUTBOX_DROP_BEHIND)?;
                 statement.execute((destination, number(*seq)))?;
                 let mut statement = conn.prepare_cached(queries::OUTBOX_UNPARK)?;

@@ -41,8 +41,8 @@ impl OutboxAuditKind {
     }
 }
 
-/// One row of the audit of an outbox: one for each parked row that was marked, one for each replay and
-/// for each destination that was forgotten.
+/// One row of the audit of an outbox: one for each parked row that was marked, one for each that was left
+/// out with one that was dropped, one for each replay and for each destination that was forgotten.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OutboxAudit {
     /// Which destination it was said about.

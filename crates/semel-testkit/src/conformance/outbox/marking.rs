@@ -91,3 +91,25 @@ pub async fn a_mark_is_audited(on: FreshOutbox) {
         assert!(row.at >= rows[2].parked_at);
     }
 }
+
+/// A drop names all that went with the first row in the audit, as said by whoever dropped that, and nothing
+/// of other lanes.
+pub async fn a_drop_names_all_that_it_took(on: FreshOutbox) {
+    let leader = on.lead("first").await;
+    let rows = on.park_lane(&leader, "a", 3).await;
+    let others = on.park_lane(&leader, "b", 2).await;
+    assert_eq!(on.mark(&[rows[0].seq], ParkedState::Drop).await, 1);
+    on.unpark(&leader, Unpark::LeftOut { seq: rows[0].seq }).await;
+    assert_eq!(parked_ids(&on.parked().await), parked_ids(&others));
+    let audit = on.inspect.outbox_audit(Some(kafka()), 10).await.unwrap();
+    let named: Vec<_> = audit.iter().rev().map(|row| row.event.unwrap()).collect();
+    assert_eq!(named, rows.iter().map(|row| row.placed.event.id).collect::<Vec<_>>());
+    for row in &audit {
+        assert_eq!((row.kind, row.rows, &*row.actor), (OutboxAuditKind::Drop, 1, "ada"));
+    }
+    let note = format!("behind {}: the topic was mended", rows[0].placed.event.id);
+    assert_eq!((&*audit[0].note, &*audit[1].note), (&*note, &*note));
+    // The settlement may be repeated after a lost answer.
+    on.unpark(&leader, Unpark::LeftOut { seq: rows[0].seq }).await;
+    assert_eq!(on.inspect.outbox_audit(Some(kafka()), 10).await.unwrap().len(), 3);
+}

@@ -75,7 +75,8 @@ macro_rules! outbox_conformance {
                 a_mark_changes_the_state_alone,
                 rows_of_others_are_not_marked,
                 only_words_of_operators_are_marked,
-                a_mark_is_audited;
+                a_mark_is_audited,
+                a_drop_names_all_that_it_took;
             parking:
                 parked_rows_keep_a_copy,
                 parked_rows_keep_their_order,

@@ -138,6 +138,26 @@ impl Inner {
         }
     }
 
+    /// Names in the audit all that goes with a row that is to be dropped, by the word that was said of
+    /// that one.
+    pub(super) fn note_behind(&mut self, destination: &Destination, seq: u64, now: Timestamp) {
+        let Some((head, behind)) = self.parked.dropped_with(destination, seq) else { return };
+        let said = |row: &&OutboxAudit| {
+            row.destination == *destination
+                && row.event == Some(head)
+                && row.kind == OutboxAuditKind::Drop
+        };
+        let said = self.audit.iter().rev().find(said);
+        let (name, note) = match said {
+            Some(said) => (said.actor.clone(), format!("behind {head}: {}", said.note)),
+            None => ("".into(), format!("behind {head}")),
+        };
+        let actor = Actor { name, note: note.into() };
+        for id in behind {
+            self.note(destination, now, OutboxAuditKind::Drop, (Some(id), 1), &actor);
+        }
+    }
+
     fn note(
         &mut self,
         destination: &Destination,

@@ -25,7 +25,7 @@ use super::{
     event::{Event, EventError, Lane},
     store::{
         Destination, Due, Epoch, Lead, Leader, Led, OutboxHints, OutboxStore, Pass, Placed, Pos,
-        READ_MAX, Settle, Settled, Start, Window,
+        READ_MAX, Settle, Settled, Start, Unpark, Window,
     },
 };
 use crate::{
@@ -236,6 +236,11 @@ impl Inner {
             Some(cursor::Moved::Already) => return Settled::Stored,
             Some(cursor::Moved::Other) => return Settled::Stale,
             Some(cursor::Moved::Here) | None => {}
+        }
+        for row in &unpark {
+            if let Unpark::LeftOut { seq } = row {
+                self.note_behind(&destination, *seq, now);
+            }
         }
         unpark.iter().for_each(|row| self.parked.unpark(row));
         park.into_iter().for_each(|row| self.parked.park(&destination, row, now));

@@ -63,6 +63,22 @@ impl ParkedRows {
         }
     }
 
+    /// Returns the event of a row that is to be dropped, and those that go with it.
+    pub(super) fn dropped_with(
+        &self,
+        destination: &Destination,
+        seq: u64,
+    ) -> Option<(EventId, Vec<EventId>)> {
+        let row = self.rows.get(&seq)?;
+        if row.state != ParkedState::Drop || row.destination != *destination {
+            return None;
+        }
+        let seqs = self.lanes.get(destination)?.get(&row.placed.event.lane)?;
+        let others = seqs.iter().filter(|other| **other != seq);
+        let ids = others.filter_map(|other| Some(self.rows.get(other)?.placed.event.id));
+        Some((row.placed.event.id, ids.collect()))
+    }
+
     /// Lists the lanes behind `after` that have parked rows.
     pub(super) fn lanes(&self, destination: &Destination, after: Option<&Lane>) -> Vec<Lane> {
         let lanes = self.lanes.get(destination).into_iter().flat_map(BTreeMap::keys);

@@ -88,7 +88,8 @@ fn failed_import(headers: &str) -> Option<String> {
     Some(format!("the row could not be imported, and is in the payload as a whole: {why}"))
 }
 
-/// Tells of a row what can be told: its aggregate, if that can be named.
+/// Tells of a row what can be told: its aggregate, if that can be named, and its payload, if an event may
+/// have it.
 fn stand_in(row: &impl Cells, id: EventId, pos: Pos) -> Result<Event, Fault> {
     let text = |at| row.text(at).map(Option::unwrap_or_default);
     let lane = match Lane::new(text(3)?, text(4)?) {
@@ -99,8 +100,10 @@ fn stand_in(row: &impl Cells, id: EventId, pos: Pos) -> Result<Event, Fault> {
             Lane::new(text(3)?, &*id).unwrap_or_else(|_| lane_of(Placed::UNREADABLE, &id))
         }
     };
-    let named = Event::new(id, lane.clone(), text(5)?, None);
-    let made = named.or_else(|_| Event::new(id, lane, Placed::UNREADABLE, None));
+    let payload = row.bytes(6)?.filter(|payload| payload.len() <= Event::PAYLOAD_MAX);
+    let payload = payload.map(Bytes::copy_from_slice);
+    let named = Event::new(id, lane.clone(), text(5)?, payload.clone());
+    let made = named.or_else(|_| Event::new(id, lane, Placed::UNREADABLE, payload));
     made.map_err(|error| damaged("an event cannot be told").with_source(error).into())
 }
 

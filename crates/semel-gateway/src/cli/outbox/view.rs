@@ -64,12 +64,14 @@ pub(in crate::cli) fn lines(placed: &Placed, now: Timestamp) -> Vec<(&'static st
     for (name, value) in &event.headers {
         lines.push(("header", printable(&format!("{name}: {value}"))));
     }
-    lines.push(("payload", payload(event)));
+    lines.push(("payload", payload(placed)));
     lines
 }
 
-fn payload(event: &Event) -> String {
+fn payload(placed: &Placed) -> String {
+    let event = &placed.event;
     match (&event.payload, text(event)) {
+        (None, _) if placed.unreadable.is_some() => "none, or none that can be shown".into(),
         (None, _) => "none: a tombstone".into(),
         (Some(_), Some(text)) if text.chars().count() <= PAYLOAD_SHOWN => printable(text),
         (Some(bytes), _) => {

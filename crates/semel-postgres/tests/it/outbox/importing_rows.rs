@@ -108,6 +108,8 @@ async fn a_column_that_is_renamed_later_fails_no_producer() {
     let pos = i64::try_from(odd.pos.0).unwrap();
     let kept = client.query_one(&fixture.sql(kept), &[&pos]).await.unwrap();
     assert_eq!(kept.get::<_, &str>(0), "x", "the whole row is kept");
+    let payload = odd.event.payload.as_deref().map(String::from_utf8_lossy);
+    assert!(payload.is_some_and(|payload| payload.contains(r#""about":"x""#)), "and told: {odd:?}");
 }
 
 #[tokio::test]

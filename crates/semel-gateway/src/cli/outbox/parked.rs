@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use clap::{Args, ValueEnum};
 use semel::{
     Timestamp,
-    outbox::{Destination, EventId, Lane, Parked, ParkedState, store::ParkedFilter},
+    outbox::{
+        Destination, EventId, Lane, Parked, ParkedState,
+        store::{ParkedFilter, READ_MAX},
+    },
 };
 use serde_json::json;
 
@@ -21,6 +24,7 @@ use crate::cli::{
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum StateWord {
+    Aside,
     Behind,
     Drop,
     Failed,
@@ -28,14 +32,16 @@ enum StateWord {
     Skip,
 }
 
-impl From<StateWord> for ParkedState {
-    fn from(word: StateWord) -> Self {
-        match word {
-            StateWord::Behind => Self::Behind,
-            StateWord::Drop => Self::Drop,
-            StateWord::Failed => Self::Failed,
-            StateWord::Retry => Self::Retry,
-            StateWord::Skip => Self::Skip,
+impl StateWord {
+    /// Returns the state of a row as it is stored; one that is aside is behind nothing.
+    const fn stored(self) -> Option<ParkedState> {
+        match self {
+            Self::Aside => None,
+            Self::Behind => Some(ParkedState::Behind),
+            Self::Drop => Some(ParkedState::Drop),
+            Self::Failed => Some(ParkedState::Failed),
+            Self::Retry => Some(ParkedState::Retry),
+            Self::Skip => Some(ParkedState::Skip),
         }
     }
 }
@@ -72,23 +78,50 @@ impl ParkedArgs {
         let filter = ParkedFilter {
             destination: self.destination,
             lane: self.aggregate,
-            state: self.state.map(ParkedState::from),
+            state: self.state.and_then(StateWord::stored),
             id: self.event,
             after: self.after,
             limit: self.limit,
         };
-        let rows = desk.inspect.parked(filter).await?;
+        let is_aside = matches!(self.state, Some(StateWord::Aside));
+        let rows =
+            if is_aside { aside(desk, filter).await? } else { desk.inspect.parked(filter).await? };
         let next = table::last_of_full(&rows, self.limit).map(|row| row.seq);
         if desk.json {
             let rows: Vec<_> = rows.iter().map(view::parked).collect();
             say(&json!({ "parked": rows, "next": next }).to_string())?;
             return Ok(Exit::Fine);
         }
-        say(&listed(&rows, from_start, desk.records.now().await?))?;
+        say(&listed(&rows, from_start || is_aside, desk.records.now().await?))?;
         if let Some(next) = next {
             say(&format!("\nmore: --after {next}"))?;
         }
         Ok(Exit::Fine)
+    }
+}
+
+/// Finds the rows that are the first of their aggregates and wait for nobody.
+async fn aside(desk: &Desk, filter: ParkedFilter) -> Result<Vec<Parked>, Failure> {
+    let (limit, after) = (usize::try_from(filter.limit).unwrap_or(usize::MAX), filter.after);
+    let page = u32::try_from(READ_MAX).unwrap_or(u32::MAX);
+    // What is before the page that was asked for has aggregates of which it shows no first row.
+    let mut all = ParkedFilter { id: None, limit: page, after: None, ..filter.clone() };
+    let (mut seen, mut found) = (HashSet::new(), Vec::new());
+    loop {
+        let rows = desk.inspect.parked(all.clone()).await?;
+        let Some(last) = rows.last().map(|row| row.seq) else { return Ok(found) };
+        for row in rows {
+            let of = (row.destination.clone(), row.placed.event.lane.clone());
+            let is_head = seen.insert(of) && row.state == ParkedState::Behind;
+            let is_asked = filter.id.is_none_or(|id| row.placed.event.id == id);
+            if is_head && is_asked && after.is_none_or(|after| row.seq > after) {
+                found.push(row);
+            }
+            if found.len() == limit {
+                return Ok(found);
+            }
+        }
+        all.after = Some(last);
     }
 }
 

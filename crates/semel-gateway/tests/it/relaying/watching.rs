@@ -69,6 +69,8 @@ async fn what_is_set_aside_still_lags_and_the_log_says_why() {
     let shown = place.outbox(&["parked", "hooks"]).out;
     let states: Vec<_> = shown.lines().filter(|line| line.contains("order/a")).collect();
     assert!(states[0].contains(" aside ") && states[1].contains(" behind "), "{shown}");
+    let aside = place.outbox(&["parked", "--state", "aside"]).out;
+    assert!(aside.contains(&id("a", 0)) && !aside.contains(&id("a", 1)), "{aside}");
     until("it lags", async || place.ask("/readyz").await.status() == 503).await;
     let late = || place.outbox(&["destinations", "--lag-max", "1ms", "--failed-max", "1ms"]);
     late().ends(1, "the destination hooks lags by");

@@ -2,6 +2,8 @@
 //!
 //! A word only marks rows: the relay that leads the destination sends, leaves out and deletes.
 
+use std::collections::HashSet;
+
 use clap::Args;
 use semel::outbox::{
     Destination, EventId, Lane, Parked, ParkedState,
@@ -116,24 +118,61 @@ impl Heads {
         rows: &[Parked],
         state: ParkedState,
         signed: &Signed,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<u64, Failure> {
         let mut marked = 0;
         for some in rows.chunks(READ_MAX) {
             let seqs = some.iter().map(|row| row.seq).collect();
             let destination = self.destination.clone();
             marked += desk.inspect.mark(destination, seqs, state, signed.actor()).await?;
         }
-        let word = state.as_str();
-        if desk.json {
-            say(&json!({ "result": "marked", "word": word, "rows": marked }).to_string())?;
-        } else {
-            say(&format!("{marked} marked: {word}; the relay does the rest"))?;
-        }
-        if marked == 0 {
-            return Err(Failure::refused("what was parked is gone; nothing was changed"));
-        }
-        Ok(Exit::Fine)
+        Ok(marked)
     }
+
+    /// Finds what is parked behind rows by now, of each in order.
+    async fn behind(&self, desk: &Desk, rows: &[Parked]) -> Result<Vec<Parked>, Failure> {
+        let heads: HashSet<u64> = rows.iter().map(|row| row.seq).collect();
+        let lanes: HashSet<_> = rows.iter().map(|row| row.placed.event.lane.clone()).collect();
+        let lane = Some(&lanes).filter(|lanes| lanes.len() == 1);
+        let lane = lane.and_then(|lanes| lanes.iter().next().cloned());
+        let mut filter = ParkedFilter { lane, ..self.filter() };
+        let mut found = Vec::new();
+        loop {
+            let page = desk.inspect.parked(filter.clone()).await?;
+            let Some(last) = page.last().map(|row| row.seq) else { return Ok(found) };
+            let is_behind =
+                |row: &Parked| lanes.contains(&row.placed.event.lane) && !heads.contains(&row.seq);
+            found.extend(page.into_iter().filter(is_behind));
+            filter.after = Some(last);
+        }
+    }
+}
+
+/// Tells what was marked.
+fn marked(
+    desk: &Desk,
+    marked: u64,
+    state: ParkedState,
+    behind: Option<usize>,
+) -> Result<Exit, Failure> {
+    let word = state.as_str();
+    let more = behind.map(|behind| format!(", with {behind} behind by now")).unwrap_or_default();
+    say(&if desk.json {
+        let mut told = json!({ "result": "marked", "word": word, "rows": marked });
+        if let Some(behind) = behind {
+            told["behind"] = behind.into();
+        }
+        told.to_string()
+    } else {
+        format!("{marked} marked: {word}{more}; the relay does the rest")
+    })?;
+    if marked == 0 {
+        return Err(Failure::refused("what was parked is gone; nothing was changed"));
+    }
+    Ok(Exit::Fine)
+}
+
+fn events(count: usize) -> String {
+    if count == 1 { "this event".into() } else { format!("these {count} events") }
 }
 
 fn shown(rows: &[Parked]) -> String {
@@ -156,7 +195,8 @@ pub(super) struct Retry {
 impl Retry {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
         let rows = self.heads.find(desk).await?;
-        self.heads.mark(desk, &rows, ParkedState::Retry, &self.signed).await
+        let count = self.heads.mark(desk, &rows, ParkedState::Retry, &self.signed).await?;
+        marked(desk, count, ParkedState::Retry, None)
     }
 }
 
@@ -173,13 +213,14 @@ impl Skip {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
         self.who.can_answer()?;
         let rows = self.heads.find(desk).await?;
-        let what = format!("Never send {} of {} events?", self.heads.destination, rows.len());
+        let what = format!("Never send {} {}?", self.heads.destination, events(rows.len()));
         self.who.confirm(desk.json, &shown(&rows), &what)?;
-        self.heads.mark(desk, &rows, ParkedState::Skip, &self.who.signed).await
+        let count = self.heads.mark(desk, &rows, ParkedState::Skip, &self.who.signed).await?;
+        marked(desk, count, ParkedState::Skip, None)
     }
 }
 
-/// Leaves parked events out with everything that is parked behind them by then
+/// Leaves parked events out with everything that is parked behind them by then; the audit names each
 #[derive(Args, Debug)]
 pub(super) struct DropArgs {
     #[command(flatten)]
@@ -192,13 +233,21 @@ impl DropArgs {
     pub(super) async fn run(self, desk: &Desk) -> Result<Exit, Failure> {
         self.who.can_answer()?;
         let rows = self.heads.find(desk).await?;
-        let what = format!(
-            "Never send {} these {} events and what is parked behind them?",
-            self.heads.destination,
-            rows.len()
-        );
-        self.who.confirm(desk.json, &shown(&rows), &what)?;
-        self.heads.mark(desk, &rows, ParkedState::Drop, &self.who.signed).await
+        let behind = self.heads.behind(desk, &rows).await?;
+        let (destination, named) = (&self.heads.destination, events(rows.len()));
+        let (seen, what) = match behind.len() {
+            0 => (shown(&rows), format!("Never send {destination} {named}?")),
+            more => (
+                format!("{}\n\nparked behind:\n{}", shown(&rows), shown(&behind)),
+                format!(
+                    "Never send {destination} {named} and {more} behind, {} in all?",
+                    rows.len() + more
+                ),
+            ),
+        };
+        self.who.confirm(desk.json, &seen, &what)?;
+        let count = self.heads.mark(desk, &rows, ParkedState::Drop, &self.who.signed).await?;
+        marked(desk, count, ParkedState::Drop, Some(behind.len()))
     }
 }
 

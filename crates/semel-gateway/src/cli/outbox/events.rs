@@ -4,8 +4,8 @@ use clap::Args;
 use semel::{
     Timestamp,
     outbox::{
-        EventId, Parked, Placed, Pos,
-        store::{DestinationState, EventFilter, ParkedFilter},
+        Destination, EventId, OutboxAudit, OutboxAuditKind, Parked, Placed, Pos,
+        store::{DestinationState, EventFilter, ParkedFilter, READ_MAX},
     },
 };
 use serde_json::{Value, json};
@@ -19,6 +19,9 @@ use crate::cli::{
     show::{printable, short},
     table,
 };
+
+/// How many words of operators are looked through for those about an event.
+const AUDIT_MAX: u32 = 10_000;
 
 /// Lists events that are still kept, in the order of their positions
 #[derive(Args, Debug)]
@@ -126,8 +129,20 @@ async fn parked(desk: &Desk, id: EventId) -> Result<Vec<Parked>, Failure> {
 pub(in crate::cli) struct Deliveries {
     pub(in crate::cli) states: Vec<DestinationState>,
     parked: Vec<Parked>,
+    /// What operators said lately, the newest first.
+    said: Vec<OutboxAudit>,
     routing: Routing,
     now: Timestamp,
+}
+
+/// What operators said of an event to a destination.
+enum Word<'a> {
+    /// To leave it out.
+    LeftOut(&'a OutboxAudit),
+    /// Nothing that is still kept, or something that was said of many together.
+    Unknown,
+    /// Nothing that left it out.
+    Sent,
 }
 
 impl Deliveries {
@@ -135,7 +150,28 @@ impl Deliveries {
     pub(in crate::cli) async fn of(desk: &Desk, id: EventId) -> Result<Self, Failure> {
         let (states, now) = desk.destinations().await?;
         let parked = parked(desk, id).await?;
-        Ok(Self { states, parked, routing: desk.routing.clone(), now })
+        let said = desk.inspect.outbox_audit(None, AUDIT_MAX).await?;
+        Ok(Self { states, parked, said, routing: desk.routing.clone(), now })
+    }
+
+    fn word(&self, destination: &Destination, id: EventId) -> Word<'_> {
+        let mut is_sure = true;
+        for row in self.said.iter().filter(|row| row.destination == *destination) {
+            match row.kind {
+                OutboxAuditKind::Drop | OutboxAuditKind::Skip if row.event == Some(id) => {
+                    return if is_sure { Word::LeftOut(row) } else { Word::Unknown };
+                }
+                OutboxAuditKind::Forget => return Word::Sent,
+                OutboxAuditKind::Replay | OutboxAuditKind::Retry if row.event == Some(id) => {
+                    return Word::Sent;
+                }
+                // Of many together: it may have been one of them.
+                OutboxAuditKind::Replay if row.event.is_none() => is_sure = false,
+                _ => {}
+            }
+        }
+        // What was said before that is not at hand.
+        if self.said.len() < READ_MAX { Word::Sent } else { Word::Unknown }
     }
 
     pub(in crate::cli) fn standing(
@@ -147,11 +183,15 @@ impl Deliveries {
         if let Some(row) = self.parked.iter().find(|row| row.destination == *destination) {
             return Standing::Parked(row);
         }
+        let word = self.word(destination, placed.event.id);
+        if let Word::LeftOut(said) = word {
+            return Standing::LeftOut(said);
+        }
         let takes = self.routing.takes(destination, &placed.event.lane);
         let passed = state.oldest.is_none_or(|oldest| placed.at < oldest);
         match takes {
             Some(false) => Standing::NotRouted,
-            Some(true) if passed => Standing::Sent,
+            Some(true) if passed => Standing::Sent { is_sure: matches!(word, Word::Sent) },
             None if passed => Standing::Passed,
             Some(true) | None => Standing::Waiting,
         }
@@ -164,8 +204,16 @@ impl Deliveries {
                 Standing::Parked(row) => Some(view::parked(row)),
                 _ => None,
             };
-            let destination = state.destination.as_str();
-            json!({ "destination": destination, "standing": standing.word(), "parked": row })
+            let said = match &standing {
+                Standing::LeftOut(said) => Some(view::audit(said)),
+                _ => None,
+            };
+            json!({
+                "destination": state.destination.as_str(),
+                "standing": standing.word(),
+                "parked": row,
+                "said": said,
+            })
         };
         self.states.iter().map(one).collect()
     }
@@ -173,6 +221,8 @@ impl Deliveries {
 
 /// Where an event stands on its way to one destination.
 pub(in crate::cli) enum Standing<'a> {
+    /// An operator had it left out.
+    LeftOut(&'a OutboxAudit),
     /// The configuration does not send it there.
     NotRouted,
     /// It is parked.
@@ -180,7 +230,10 @@ pub(in crate::cli) enum Standing<'a> {
     /// The destination is past it, and no configuration at hand says whether it was sent there.
     Passed,
     /// The destination is past it, and is sent such events.
-    Sent,
+    Sent {
+        /// Whether it is known that no operator had it left out.
+        is_sure: bool,
+    },
     /// It waits, or is on its way.
     Waiting,
 }
@@ -188,16 +241,22 @@ pub(in crate::cli) enum Standing<'a> {
 impl Standing<'_> {
     const fn word(&self) -> &'static str {
         match self {
+            Standing::LeftOut(_) => "left-out",
             Standing::NotRouted => "not-routed",
             Standing::Parked(_) => "parked",
             Standing::Passed => "passed",
-            Standing::Sent => "sent",
+            Standing::Sent { .. } => "sent",
             Standing::Waiting => "waiting",
         }
     }
 
     pub(in crate::cli) fn sentence(&self, now: Timestamp) -> String {
         match self {
+            Standing::LeftOut(said) => {
+                let (word, at) = (said.kind.as_str(), short(now, said.at));
+                let (who, note) = (printable(&said.actor), printable(&said.note));
+                format!("left out: {word} by {who}, {at} ago: {note}")
+            }
             Standing::NotRouted => {
                 "not routed: the configuration sends no events of this type there".into()
             }
@@ -208,12 +267,19 @@ impl Standing<'_> {
                     format!(": {}", printable(&row.why))
                 };
                 let (state, since) = (row.state.as_str(), short(now, row.parked_at));
-                format!("parked for {since} ({state}, {} attempts){why}", row.attempts)
+                let attempts = match row.attempts {
+                    1 => "1 attempt".to_owned(),
+                    many => format!("{many} attempts"),
+                };
+                format!("parked for {since} ({state}, {attempts}){why}")
             }
             Standing::Passed => "passed: it has the event, or is not sent events of this type; \
                 the configuration of its relay tells which"
                 .into(),
-            Standing::Sent => "sent: it has the event, unless an operator had it left out".into(),
+            Standing::Sent { is_sure: true } => "sent: it has the event".into(),
+            Standing::Sent { is_sure: false } => {
+                "sent: it has the event, unless an operator had it left out".into()
+            }
             Standing::Waiting => "waiting, or on its way".into(),
         }
     }

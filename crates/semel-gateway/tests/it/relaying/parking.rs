@@ -111,14 +111,37 @@ async fn a_skipped_event_is_never_sent_and_the_next_ones_are() {
     assert_eq!(picky.taken(), [0, 1, 2, 4, 5]);
     until("nothing is parked", async || place.outbox(&["parked"]).out.contains("nothing")).await;
     assert!(!picky.mended.load(Ordering::SeqCst));
+    let shown = place.outbox(&["show", &id("a", 3)]).out;
+    assert!(shown.contains("hooks: left out: skip by ada"), "{shown}");
+    let shown = place.outbox(&["show", &id("a", 4)]).out;
+    assert!(
+        shown.contains("hooks: sent: it has the event") && !shown.contains("unless"),
+        "{shown}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dropped_event_takes_what_is_parked_behind_it_along() {
     let picky = Picky::new().await;
     let (place, _relay) = parked(&picky).await;
-    place.outbox(&[&["drop", "hooks", "--all"][..], &SIGNED[..]].concat()).ends(0, "");
+    let dropped = place.outbox(&[&["drop", "hooks", "--all"][..], &SIGNED[..]].concat());
+    dropped.ends(0, "");
+    // All that goes is shown before, and named for good.
+    for told in [&*id("a", 3), &*id("a", 4), &*id("a", 5), "with 2 behind by now"] {
+        assert!(dropped.out.contains(told), "{told}: {}", dropped.out);
+    }
     until("nothing is parked", async || place.outbox(&["parked"]).out.contains("nothing")).await;
+    let audit = place.outbox(&["--json", "audit"]).json();
+    let audit = audit["audit"].as_array().unwrap();
+    let named: Vec<_> = audit.iter().rev().map(|row| row["event"].clone()).collect();
+    assert_eq!(named, [id("a", 3), id("a", 4), id("a", 5)]);
+    for number in 3..6 {
+        let event = id("a", number);
+        let shown = place.outbox(&["show", &event]).out;
+        assert!(shown.contains("hooks: left out: drop by ada"), "{shown}");
+        let why = place.semel(&["why", &event]).out;
+        assert!(why.contains("destination hooks: left out: drop by ada"), "{why}");
+    }
     place.append("a", 6..8);
     until("the aggregate goes on", async || picky.taken().len() == 5).await;
     assert_eq!(picky.taken(), [0, 1, 2, 6, 7]);

@@ -40,6 +40,9 @@ impl Which {
         };
         let message = message(source, id)?;
         let state = desk.inspect.message(self.consumer.clone(), message.clone()).await?;
+        if state.parked.is_none() {
+            desk.known(&self.consumer).await?;
+        }
         let parked = state.parked.ok_or_else(|| {
             let consumer = &self.consumer;
             Failure::refused(format!(
@@ -63,6 +66,7 @@ impl Which {
             found.extend(page.into_iter().map(|parked| (parked.message, parked.why)));
         }
         if found.is_empty() {
+            desk.known(&self.consumer).await?;
             return Err(Failure::refused("nothing that is parked there waits for a word"));
         }
         Ok(found)

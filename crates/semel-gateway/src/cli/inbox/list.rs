@@ -37,7 +37,10 @@ impl List {
             Some([from, id]) => Some(named(from, id)?),
             _ => None,
         };
-        let had = desk.inspect.had(self.consumer, after, self.limit).await?;
+        let had = desk.inspect.had(self.consumer.clone(), after, self.limit).await?;
+        if had.is_empty() {
+            desk.known(&self.consumer).await?;
+        }
         let next = table::last_of_full(&had, self.limit).map(|had| &had.message);
         if desk.json {
             let messages: Vec<_> = had.iter().map(view::had).collect();
@@ -84,6 +87,7 @@ impl Show {
         let (consumer, message) = (self.which.consumer.clone(), self.which.message()?);
         let state = desk.inspect.message(consumer.clone(), message.clone()).await?;
         if state.recorded.is_none() && state.parked.is_none() && state.attempts.is_none() {
+            desk.known(&consumer).await?;
             return Err(Failure::refused(format!(
                 "{consumer} knows no message {message}: it was never handled, or is forgotten"
             )));

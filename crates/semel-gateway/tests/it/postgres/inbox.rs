@@ -118,4 +118,12 @@ async fn whoever_had_a_message_is_told_by_its_id_alone() {
     let listed = bench.inbox(&["list", "billing.on-order"]).out;
     assert!(listed.contains("m2"), "{listed}");
     bench.inbox(&["show", "billing.on-order", "kafka:orders", "m9"]).ends(1, "knows no message");
+    for words in [
+        &["list", "nobody"][..],
+        &["show", "nobody", "kafka:orders", "m2"],
+        &["retry", "nobody", "--all", "--note", "x"],
+        &["retry", "nobody", "kafka:orders", "m2", "--note", "x"],
+    ] {
+        bench.inbox(words).ends(1, "of a consumer nobody: there is billing.on-order");
+    }
 }

@@ -243,6 +243,21 @@ pub async fn schema(settings: &StoreSettings) -> Result<Schema, StoreError> {
     }
 }
 
+/// Names what a store's schema lacks that its promises rest on, such as a key that somebody dropped. It is
+/// asked of a store that has the schema of this version.
+///
+/// # Errors
+///
+/// Fails with a [`StoreError`] whose message says what to do.
+pub async fn schema_lacks(settings: &StoreSettings) -> Result<Vec<Box<str>>, StoreError> {
+    match &settings.url {
+        StoreUrl::Postgres(url) => {
+            PostgresStore::schema_lacks(&postgres(url, &settings.postgres)).await
+        }
+        StoreUrl::Memory | StoreUrl::Redis(_) | StoreUrl::Sqlite(_) => Ok(Vec::new()),
+    }
+}
+
 /// Brings a store to the schema of this version, making it if it is missing.
 ///
 /// # Errors

@@ -239,6 +239,11 @@ impl PostgresBuilder {
         Ok(migrate::version(&opened.connection.client, &opened.statements).await?)
     }
 
+    pub(crate) async fn lacks(&self) -> Result<Vec<Box<str>>, StoreError> {
+        let opened = self.connected().await?;
+        Ok(migrate::lacks(&opened.connection.client, &opened.statements).await?)
+    }
+
     pub(crate) async fn migrated(&self) -> Result<u32, StoreError> {
         self.connected().await?.migrate().await
     }

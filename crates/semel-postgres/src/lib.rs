@@ -146,6 +146,16 @@ impl PostgresStore {
         builder.version().await
     }
 
+    /// Names what the database's schema lacks of what its migrations have made and its promises rest on,
+    /// such as a primary key that somebody dropped; nothing if all is there.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server cannot be reached, or has no such schema.
+    pub async fn schema_lacks(builder: &PostgresBuilder) -> Result<Vec<Box<str>>, StoreError> {
+        builder.lacks().await
+    }
+
     /// Migrates the database to the schema of this version, making it if it is missing, and returns
     /// the schema it had before. Any number of processes may do so at once, and others may work
     /// meanwhile.

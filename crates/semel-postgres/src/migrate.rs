@@ -89,6 +89,15 @@ pub(crate) async fn version(client: &Client, statements: &Statements) -> Result<
     Ok(last)
 }
 
+/// Names what a schema lacks though all of its migrations were applied, such as a key that somebody dropped.
+pub(crate) async fn lacks(
+    client: &Client,
+    statements: &Statements,
+) -> Result<Vec<Box<str>>, Fault> {
+    let rows = client.query_typed(&statements.migration_lacks, &[]).await?;
+    rows.iter().map(|row| Ok(row.text(0)?.unwrap_or_default().into())).collect()
+}
+
 /// Applies what is missing, all in one transaction, and returns the version before.
 pub(crate) async fn migrate(
     client: &mut Client,

@@ -72,6 +72,7 @@ statements! {
     migration_apply => "../sql/migration/apply.sql",
     migration_create => "../sql/migration/create.sql",
     migration_exists => "../sql/migration/exists.sql",
+    migration_lacks => "../sql/migration/lacks.sql",
     migration_list => "../sql/migration/list.sql",
     migration_lock => "../sql/migration/lock.sql",
     move_begin => "../sql/move/begin.sql",

@@ -65,16 +65,24 @@ impl Migrate {
 async fn check(store: &StoreSettings, json: bool) -> Result<Exit, Failure> {
     let schema = stores::schema(store).await?;
     let Schema { found, current, fits } = schema;
+    let lacks = if fits { stores::schema_lacks(store).await? } else { Vec::new() };
     let (url, todo) = (shown(store), if schema.is_due() { "semel migrate" } else { "an upgrade" });
     say(&match fits {
-        _ if json => told(store, schema).to_string(),
+        _ if json => {
+            let mut told = told(store, schema);
+            told["lacks"] = json!(lacks);
+            told.to_string()
+        }
+        true if !lacks.is_empty() => {
+            format!("{url} has schema {found}, but lacks {}: make it again", lacks.join(", "))
+        }
         true if found > current => format!("{url} has the newer schema {found}, as it may"),
         true => format!("{url} has schema {found}, as it must"),
         false => {
             format!("{url} has schema {found}, this version works with {current}: {todo} is due")
         }
     })?;
-    Ok(if fits { Exit::Fine } else { Exit::Refused })
+    Ok(if fits && lacks.is_empty() { Exit::Fine } else { Exit::Refused })
 }
 
 fn told(store: &StoreSettings, schema: Schema) -> serde_json::Value {

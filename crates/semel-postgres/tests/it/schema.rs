@@ -67,6 +67,25 @@ async fn whoever_may_not_make_the_schema_or_its_roles_is_told_who_may() {
     assert!(error.to_string().contains("CREATEROLE"), "{error}");
 }
 
+/// M76: what was made by the migrations and is gone is told by name.
+#[tokio::test]
+async fn a_key_or_a_trigger_that_was_dropped_is_missed() {
+    for major in Major::ALL {
+        let fixture = Fixture::new(major).await;
+        let client = fixture.connect().await;
+        let lacks =
+            async || PostgresStore::schema_lacks(&fixture.builder()).await.unwrap().join(", ");
+        assert_eq!(lacks().await, "", "{major}");
+        let drop = "ALTER TABLE semel.inbox DROP CONSTRAINT inbox_pkey;
+            ALTER TABLE semel.outbox_parked DROP CONSTRAINT outbox_parked_destination_generation_id_key;
+            ALTER TABLE semel.record DISABLE TRIGGER completed_before_commit";
+        client.batch_execute(&fixture.sql(drop)).await.unwrap();
+        let lacking = "the primary key of inbox, the unique key of outbox_parked, \
+                       the trigger completed_before_commit of record";
+        assert_eq!(lacks().await, lacking, "{major}");
+    }
+}
+
 #[tokio::test]
 async fn an_edited_migration_is_found() {
     let fixture = Fixture::new(Major::V18).await;

@@ -189,13 +189,13 @@ fn server(sqlstate: Option<&str>, error: impl StdError + Send + Sync + 'static) 
     .with_source(error)
 }
 
-const COULD_NOT: &str = "the server could not do it; ask again by the same token";
+const COULD_NOT: &str = "the server could not do it; ask again";
 
 /// Says what the caller does about a code of the server, as listed in appendix A of PostgreSQL's
 /// manual.
 fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
     let Some(code) = sqlstate else {
-        return (Kind::Unavailable, "the server did not answer; ask again by the same token");
+        return (Kind::Unavailable, "the server did not answer; ask again");
     };
     match code {
         "23505" | "40001" | "40P01" => {
@@ -216,11 +216,11 @@ fn told(sqlstate: Option<&str>) -> (Kind, &'static str) {
             "a statement of the transaction failed and was not undone; nothing is committed",
         ),
         _ if code.starts_with("08") || code.starts_with("57P") => {
-            (Kind::Unavailable, "the server ended the connection; ask again by the same token")
+            (Kind::Unavailable, "the server ended the connection; ask again")
         }
         "53300" => (
             Kind::Unavailable,
-            "the server has no connection left; make pools smaller, or ask again by the same token",
+            "the server has no connection left; make pools smaller, or ask again",
         ),
         "53100" => (Kind::Full, "the server's disk is full; make room"),
         "XX001" | "XX002" => (Kind::Damaged, "the server says that data is damaged; restore it"),
@@ -300,10 +300,7 @@ pub(crate) fn busy() -> StoreError {
 
 /// A server that was just away is not asked at once.
 pub(crate) fn away() -> StoreError {
-    StoreError::new(
-        Kind::Unavailable,
-        "the server was away a moment ago; ask again by the same token",
-    )
+    StoreError::new(Kind::Unavailable, "the server was away a moment ago; ask again")
 }
 
 /// More waits for the store than it may let wait.
@@ -313,7 +310,7 @@ pub(crate) fn full_queue() -> StoreError {
 
 /// The task that would have answered has ended with its runtime.
 pub(crate) fn ended() -> StoreError {
-    StoreError::new(Kind::Unavailable, "the store is closing; ask again by the same token")
+    StoreError::new(Kind::Unavailable, "the store is closing; ask again")
 }
 
 /// What is stored is not what this version writes.

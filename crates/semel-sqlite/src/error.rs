@@ -99,8 +99,7 @@ fn told(error: &Error) -> (Kind, &'static str) {
 pub(crate) fn commit(error: Error) -> StoreError {
     match told(&error) {
         (Kind::Full, _) => driver(error),
-        _ => StoreError::new(Kind::Unavailable, "the commit failed; ask again by the same token")
-            .with_source(error),
+        _ => StoreError::new(Kind::Unavailable, "the commit failed; ask again").with_source(error),
     }
 }
 

@@ -81,6 +81,7 @@ GRANT INSERT (
 GRANT INSERT, DELETE ON semel.outbox_cursor TO semel_store;
 GRANT INSERT, UPDATE, DELETE ON
     semel.outbox_audit,
+    semel.outbox_left_out,
     semel.outbox_parked
 TO semel_store;
 GRANT SELECT ON SEQUENCE semel.outbox_pos TO semel_store;

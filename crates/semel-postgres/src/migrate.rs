@@ -45,6 +45,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0017_kept_by", text: include_str!("../migrations/0017_kept_by.sql") },
     Migration { name: "0018_in_order", text: include_str!("../migrations/0018_in_order.sql") },
     Migration { name: "0019_told_truly", text: include_str!("../migrations/0019_told_truly.sql") },
+    Migration { name: "0020_left_out", text: include_str!("../migrations/0020_left_out.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

@@ -105,6 +105,7 @@ statements! {
     outbox_settle => "../sql/outbox/settle.sql",
     outbox_settled => "../sql/outbox/settled.sql",
     outbox_trim => "../sql/outbox/trim.sql",
+    outbox_trim_left_out => "../sql/outbox/trim_left_out.sql",
     outbox_unseen => "../sql/outbox/unseen.sql",
     outbox_window => "../sql/outbox/window.sql",
     prepared_list => "../sql/prepared/list.sql",

@@ -17,6 +17,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0001_records", text: include_str!("../migrations/0001_records.sql") },
     Migration { name: "0002_outbox", text: include_str!("../migrations/0002_outbox.sql") },
     Migration { name: "0003_inbox", text: include_str!("../migrations/0003_inbox.sql") },
+    Migration { name: "0004_left_out", text: include_str!("../migrations/0004_left_out.sql") },
 ];
 
 /// The schema that this version of the crate reads and writes.

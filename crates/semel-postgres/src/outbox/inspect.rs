@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use semel::{
     Operation, StoreError, Timestamp,
     outbox::{
-        Destination, EventId, Lane, OutboxInspect, Parked, ParkedState, Placed,
+        Destination, EventId, Lane, OutboxInspect, Parked, ParkedState, Placed, Pos,
         audit::{OutboxAudit, OutboxAuditKind},
-        store::{DestinationState, Epoch, EventFilter, ParkedFilter, READ_MAX},
+        store::{DestinationState, Epoch, EventFilter, LeftOut, ParkedFilter, READ_MAX, Replayed},
     },
     store::{Actor, actor_within_bounds},
 };
@@ -56,10 +56,11 @@ impl OutboxInspect for PostgresStore {
         &self,
         destination: Destination,
         filter: EventFilter,
+        left_out: LeftOut,
         actor: Actor,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Replayed, StoreError> {
         actor_within_bounds(&actor)?;
-        self.rest(Replay { destination, filter, actor }).await
+        self.rest(Replay { destination, filter, left_out, actor }).await
     }
 
     async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError> {
@@ -239,13 +240,14 @@ impl Work for Mark {
 struct Replay {
     destination: Destination,
     filter: EventFilter,
+    left_out: LeftOut,
     actor: Actor,
 }
 
 impl Work for Replay {
-    type Done = u64;
+    type Done = Replayed;
 
-    async fn run(&self, step: Step<'_>) -> Result<u64, Fault> {
+    async fn run(&self, step: Step<'_>) -> Result<Replayed, Fault> {
         let named = Named::of(&self.filter);
         let (actor, note) = (told(&self.actor.name), told(&self.actor.note));
         let mut values = named.values();
@@ -257,6 +259,7 @@ impl Work for Replay {
             Value::Text(Some(self.destination.as_str())),
             Value::Text(Some(&actor)),
             Value::Text(Some(&note)),
+            Value::Truth(self.left_out == LeftOut::Goes),
         ]);
         let params: Vec<_> = values.iter().map(Value::param).collect();
         let rows = step.alone(&step.statements().outbox_replay, &params).await?;
@@ -265,7 +268,11 @@ impl Work for Replay {
             return Err(invalid("nobody ever led this destination").into());
         }
         trim(step).await?;
-        unsigned(row, 1)
+        let mut replayed = Replayed::default();
+        replayed.parked = unsigned(row, 1)?;
+        replayed.left_out = unsigned(row, 2)?;
+        replayed.rest = stored::count(row, 3)?.map(Pos);
+        Ok(replayed)
     }
 }
 

@@ -27,6 +27,9 @@ impl OutboxRetain for PostgresStore {
     }
 }
 
+/// How much of what was left out one step forgets.
+const TRIM_MAX: i64 = 10_000;
+
 struct Retain {
     keep_for: Duration,
 }
@@ -35,6 +38,11 @@ impl Work for Retain {
     type Done = Retained;
 
     async fn run(&self, step: Step<'_>) -> Result<Retained, Fault> {
+        // Before the lock is taken, which others wait for.
+        let trimmed = [Value::Bigint(Some(TRIM_MAX))];
+        let params: Vec<_> = trimmed.iter().map(Value::param).collect();
+        let rows = step.alone(&step.statements().outbox_trim_left_out, &params).await?;
+        let trims_more = rows.first().ok_or_else(no_answer)?.truth(0)? == Some(true);
         let keep_for = [Value::Bigint(Some(row::span(self.keep_for)))];
         let params: Vec<_> = keep_for.iter().map(Value::param).collect();
         let mut retained = Retained::default();
@@ -44,13 +52,14 @@ impl Work for Retain {
                 let why =
                     "a transaction that appended events, or reads them, has been open for long";
                 retained.held_up = Some(why.into());
+                retained.more = trims_more;
                 return Ok(retained);
             }
             Err(fault) => return Err(fault),
         };
         let row = rows.first().ok_or_else(no_answer)?;
         retained.dropped = unsigned(row, 0)?;
-        retained.more = row.truth(1)? == Some(true);
+        retained.more = trims_more || row.truth(1)? == Some(true);
         retained.held_up = row.text(2)?.map(Into::into);
         Ok(retained)
     }

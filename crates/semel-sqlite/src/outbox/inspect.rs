@@ -6,8 +6,8 @@ use semel::{
     StoreError, Timestamp,
     outbox::{
         Destination, Epoch, OutboxAudit, OutboxAuditKind, OutboxInspect, Park, Parked, ParkedState,
-        Placed,
-        store::{DestinationState, EventFilter, ParkedFilter, READ_MAX},
+        Placed, Pos,
+        store::{DestinationState, EventFilter, LeftOut, ParkedFilter, READ_MAX, Replayed},
     },
     store::{Actor, actor_within_bounds},
 };
@@ -79,10 +79,11 @@ impl OutboxInspect for SqliteStore {
         &self,
         destination: Destination,
         filter: EventFilter,
+        left_out: LeftOut,
         actor: Actor,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Replayed, StoreError> {
         actor_within_bounds(&actor)?;
-        self.write(Lane::Later, Replay { destination, filter, actor }).await
+        self.write(Lane::Later, Replay { destination, filter, left_out, actor }).await
     }
 
     async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError> {
@@ -208,29 +209,39 @@ impl Verb for Mark {
 struct Replay {
     destination: Destination,
     filter: EventFilter,
+    left_out: LeftOut,
     actor: Actor,
 }
 
 impl Verb for Replay {
-    type Answer = u64;
+    type Answer = Replayed;
 
-    fn run(&self, step: &mut Step<'_>) -> Result<u64, Fault> {
-        let Self { destination, filter, actor } = self;
+    fn run(&self, step: &mut Step<'_>) -> Result<Replayed, Fault> {
+        let Self { destination, filter, left_out, actor } = self;
         let Some(seen) = State::read(step.conn(), destination.as_str())? else {
             let message = format!("there is no destination {destination}; see which there are");
             return Err(invalid(message).into());
         };
-        let (mut parked, mut bytes) = (0, 0);
+        let mut replayed = Replayed::default();
+        let (mut looked, mut bytes) = (0, 0);
         list::events(step.conn(), filter, seen.settled, |placed| {
+            looked += 1;
             bytes += placed.event.size();
+            let full = looked >= bounded(usize::try_from(filter.limit).unwrap_or(READ_MAX));
+            let full = full || bytes > PAGE_BYTES_MAX;
+            replayed.rest = full.then_some(placed.pos);
+            if !step.lets_in(destination, placed.pos, *left_out)? {
+                replayed.left_out += 1;
+                return Ok(!full);
+            }
             let park =
                 Park { placed, state: ParkedState::Behind, attempts: 0, why: Box::default() };
-            parked += u64::from(step.park(destination, seen.generation, &park)?);
-            Ok(bytes <= PAGE_BYTES_MAX)
+            replayed.parked += u64::from(step.park(destination, seen.generation, &park)?);
+            Ok(!full)
         })?;
-        let event = filter.id.map(|id| id.to_string());
-        step.said(destination, OutboxAuditKind::Replay, event.as_deref(), parked, actor)?;
-        Ok(parked)
+        let (event, rows) = (filter.id.map(|id| id.to_string()), replayed.parked);
+        step.said(destination, OutboxAuditKind::Replay, event.as_deref(), rows, actor)?;
+        Ok(replayed)
     }
 }
 
@@ -261,6 +272,7 @@ impl Verb for Forget {
             // The heads last: each that goes while others wait would make the next one a head.
             parked += conn.prepare_cached(queries::OUTBOX_FORGET_PARKED)?.execute((name, head))?;
         }
+        conn.prepare_cached(queries::OUTBOX_FORGET_LEFT_OUT)?.execute([name])?;
         conn.prepare_cached(queries::OUTBOX_FORGET)?.execute([name])?;
         lead::retire(step, seen.epoch);
         let parked = u64::try_from(parked).unwrap_or(u64::MAX);
@@ -270,6 +282,26 @@ impl Verb for Forget {
 }
 
 impl Step<'_> {
+    /// Says whether a replay sends an event; one that was left out only if that is asked for, and then it
+    /// is left out no more.
+    fn lets_in(
+        &mut self,
+        destination: &Destination,
+        pos: Pos,
+        left_out: LeftOut,
+    ) -> Result<bool, Fault> {
+        let named = (destination.as_str(), number(pos.0));
+        if !self.conn().prepare_cached(queries::OUTBOX_LEFT_OUT)?.exists(named)? {
+            return Ok(true);
+        }
+        if left_out == LeftOut::Stays {
+            return Ok(false);
+        }
+        self.wrote();
+        self.conn().prepare_cached(queries::OUTBOX_LET_IN)?.execute(named)?;
+        Ok(true)
+    }
+
     /// Keeps what an operator said; the oldest rows go.
     fn said(
         &mut self,

@@ -119,6 +119,9 @@ impl Step<'_> {
                     let mut trim = conn.prepare_cached(queries::OUTBOX_NOTE_TRIM)?;
                     trim.execute([self.audit_max()])?;
                 }
+                // By the rows that go next.
+                let mut statement = conn.prepare_cached(queries::OUTBOX_LEAVE_OUT)?;
+                statement.execute((destination, number(*seq)))?;
                 let mut statement = conn.prepare_cached(queries::OUTBOX_DROP_BEHIND)?;
                 statement.execute((destination, number(*seq)))?;
                 let mut statement = conn.prepare_cached(queries::OUTBOX_UNPARK)?;

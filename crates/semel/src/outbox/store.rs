@@ -277,12 +277,13 @@ pub enum Unpark {
         /// Why, at most [`Park::WHY_MAX`] bytes.
         why: Box<str>,
     },
-    /// It was left out: the row goes, and so do all parked rows of its lane if it was to be dropped.
+    /// It was left out: the row goes, and so do all parked rows of its lane if it was to be dropped. That
+    /// their events were left out is kept for as long as they are.
     LeftOut {
         /// Which row.
         seq: u64,
     },
-    /// It was confirmed: the row goes.
+    /// It was confirmed, or is none that the destination gets, which counts as much: the row goes.
     Sent {
         /// Which row.
         seq: u64,
@@ -484,6 +485,28 @@ pub struct EventFilter {
     pub limit: u32,
 }
 
+/// What a replay does with events that were left out, as an operator said.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LeftOut {
+    /// They go too, and are left out no more.
+    Goes,
+    /// They stay left out.
+    #[default]
+    Stays,
+}
+
+/// What a replay did.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Replayed {
+    /// How many events it parked, to be sent again.
+    pub parked: u64,
+    /// How many events stay left out.
+    pub left_out: u64,
+    /// Behind which position to go on, if more may be named than one call takes.
+    pub rest: Option<Pos>,
+}
+
 /// Which parked rows to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParkedFilter {
@@ -542,7 +565,8 @@ pub trait OutboxInspect: Send + Sync + 'static {
 
     /// Has events sent again that the destination had: those that `filter` names, at most
     /// [`READ_MAX`] and only what is still kept, as parked rows in state `Behind`, so that each lane
-    /// keeps its order. Returns how many.
+    /// keeps its order. What was left out is sent only if `left_out` says so. The store does not know
+    /// what is routed where: the leader lets go of what the destination does not get.
     ///
     /// # Errors
     ///
@@ -551,11 +575,12 @@ pub trait OutboxInspect: Send + Sync + 'static {
         &self,
         destination: Destination,
         filter: EventFilter,
+        left_out: LeftOut,
         actor: Actor,
-    ) -> Result<u64, StoreError>;
+    ) -> Result<Replayed, StoreError>;
 
-    /// Forgets a destination that is no longer led, with its cursor and its parked rows, so that it
-    /// holds nothing up. Says whether there was one. If it is ever led again it begins anew, under an
+    /// Forgets a destination that is no longer led, with its cursor, its parked rows and what was left
+    /// out, so that it holds nothing up. Says whether there was one. If it is ever led again it begins anew, under an
     /// epoch that nobody had before.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use clap::Args;
 use semel::outbox::{
-    Destination, EventId, Lane, Parked, ParkedState,
-    store::{EventFilter, ParkedFilter, READ_MAX},
+    Destination, EventId, Lane, Parked, ParkedState, Placed,
+    store::{EventFilter, LeftOut, ParkedFilter, READ_MAX, Replayed},
 };
 use serde_json::json;
 
@@ -251,7 +251,8 @@ impl DropArgs {
     }
 }
 
-/// Has events sent again that a destination had, each aggregate's in order; only what is still kept
+/// Has events sent again that a destination had, each aggregate's in order; only what is still kept. What
+/// was skipped or dropped stays left out, and what is not routed there is not sent
 #[derive(Args, Debug)]
 pub(super) struct Replay {
     /// The destination
@@ -259,6 +260,9 @@ pub(super) struct Replay {
     destination: Destination,
     #[command(flatten)]
     which: Which,
+    /// Sends what was skipped or dropped too
+    #[arg(long)]
+    with_left_out: bool,
     #[command(flatten)]
     who: Who,
 }
@@ -276,37 +280,96 @@ impl Replay {
         // What is appended from now on goes by itself.
         let mut filter = self.which.filter(state.now, limit);
         filter.until = Some(filter.until.map_or(state.now, |until| until.min(state.now)));
-        let found = count(desk, filter.clone()).await?;
-        if found == 0 {
+        let named = self.count(desk, filter.clone()).await?;
+        if named.found == 0 {
             return Err(Failure::refused("no such event is kept; nothing was changed"));
         }
-        let shown = format!("{found} events");
-        let what = format!("Send them to {} again?", self.destination);
-        self.who.confirm(desk.json, &shown, &what)?;
-        let mut replayed = 0;
-        loop {
-            let page = desk.inspect.events(filter.clone()).await?;
-            let Some(last) = page.last().map(|placed| placed.pos) else { break };
-            let (destination, actor) = (self.destination.clone(), self.who.signed.actor());
-            replayed += desk.inspect.replay(destination, filter.clone(), actor).await?;
-            filter.after = Some(last);
+        if named.found == named.not_routed {
+            return Err(Failure::refused(format!(
+                "the configuration routes none of these {} events to {}; nothing was changed",
+                named.found, self.destination
+            )));
         }
+        let what = format!("Send them to {} again?", self.destination);
+        self.who.confirm(desk.json, &named.shown(), &what)?;
+        let replayed = self.replay(desk, filter).await?;
         say(&if desk.json {
-            json!({ "result": "replayed", "events": found, "rows": replayed }).to_string()
+            json!({
+                "result": "replayed",
+                "events": named.found,
+                "not_routed": named.not_routed,
+                "rows": replayed.parked,
+                "left_out": replayed.left_out,
+            })
+            .to_string()
         } else {
-            format!("\n{replayed} are sent again by the relay")
+            named.told(replayed)
         })?;
         Ok(Exit::Fine)
     }
+
+    /// Asks for all of them, as many at once as a store takes.
+    async fn replay(&self, desk: &Desk, mut filter: EventFilter) -> Result<Replayed, Failure> {
+        let left_out = if self.with_left_out { LeftOut::Goes } else { LeftOut::Stays };
+        let mut replayed = Replayed::default();
+        loop {
+            let (destination, actor) = (self.destination.clone(), self.who.signed.actor());
+            let some = desk.inspect.replay(destination, filter.clone(), left_out, actor).await?;
+            replayed.parked += some.parked;
+            replayed.left_out += some.left_out;
+            if some.rest.is_none() {
+                return Ok(replayed);
+            }
+            filter.after = some.rest;
+        }
+    }
+
+    async fn count(&self, desk: &Desk, mut filter: EventFilter) -> Result<Named, Failure> {
+        let mut named = Named::default();
+        loop {
+            let page = desk.inspect.events(filter.clone()).await?;
+            let Some(last) = page.last().map(|placed| placed.pos) else { return Ok(named) };
+            named.found += page.len();
+            let takes = |placed: &Placed| {
+                let takes = desk.routing.takes(&self.destination, &placed.event.lane);
+                takes.unwrap_or(true) || placed.is_of_no_kind()
+            };
+            named.not_routed += page.iter().filter(|placed| !takes(placed)).count();
+            filter.after = Some(last);
+        }
+    }
 }
 
-async fn count(desk: &Desk, mut filter: EventFilter) -> Result<usize, Failure> {
-    let mut found = 0;
-    loop {
-        let page = desk.inspect.events(filter.clone()).await?;
-        let Some(last) = page.last().map(|placed| placed.pos) else { return Ok(found) };
-        found += page.len();
-        filter.after = Some(last);
+/// What a replay names.
+#[derive(Default)]
+struct Named {
+    found: usize,
+    /// As far as a configuration says.
+    not_routed: usize,
+}
+
+impl Named {
+    fn shown(&self) -> String {
+        match self.not_routed {
+            0 => format!("{} events", self.found),
+            not_routed => {
+                format!("{} events, of which {not_routed} are not routed there", self.found)
+            }
+        }
+    }
+
+    fn told(&self, replayed: Replayed) -> String {
+        let mut told = format!("\n{} are sent again by the relay", replayed.parked);
+        if self.not_routed > 0 {
+            told += ", but for what is not routed there";
+        }
+        if replayed.left_out > 0 {
+            told += &format!(
+                "\n{} were skipped or dropped, and stay left out: --with-left-out sends them too",
+                replayed.left_out
+            );
+        }
+        told
     }
 }
 

@@ -120,11 +120,11 @@ impl Which {
             && self.until.is_none()
     }
 
-    pub(super) fn filter(self, now: Timestamp, limit: u32) -> EventFilter {
+    pub(super) fn filter(&self, now: Timestamp, limit: u32) -> EventFilter {
         EventFilter {
             id: self.event,
-            lane: self.aggregate,
-            operation: self.operation,
+            lane: self.aggregate.clone(),
+            operation: self.operation.clone(),
             from: self.since.map(|since| since.instant(now)),
             until: self.until.map(|until| until.instant(now)),
             limit,

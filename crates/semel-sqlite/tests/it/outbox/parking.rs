@@ -4,7 +4,7 @@ use semel::{
     StoreErrorKind,
     outbox::{
         OutboxAuditKind, OutboxInspect, OutboxRetain, OutboxStore, ParkedState, Settled,
-        store::{EventFilter, ParkedFilter, Unpark},
+        store::{EventFilter, LeftOut, ParkedFilter, Unpark},
     },
     store::Actor,
 };
@@ -142,9 +142,10 @@ async fn what_operators_say_is_kept() {
     shop.park(&leader, 3).await;
     mark(&shop, vec![1], ParkedState::Skip).await;
     let filter = EventFilter { limit: 100, ..EventFilter::default() };
-    let replayed = shop.store.replay(destination("a"), filter.clone(), actor()).await.unwrap();
-    assert_eq!(replayed, 0, "what is parked is not parked twice");
-    let missing = shop.store.replay(destination("x"), filter, actor()).await.unwrap_err();
+    let replay = |of, filter| shop.store.replay(destination(of), filter, LeftOut::Stays, actor());
+    let replayed = replay("a", filter.clone()).await.unwrap();
+    assert_eq!(replayed.parked, 0, "what is parked is not parked twice");
+    let missing = replay("x", filter).await.unwrap_err();
     assert_eq!(missing.kind(), StoreErrorKind::Invalid);
     let led = shop.store.forget(destination("a"), actor()).await.unwrap_err();
     assert_eq!(led.kind(), StoreErrorKind::Invalid);
@@ -181,7 +182,8 @@ async fn what_a_destination_had_is_parked_again_by_time() {
     // This one was never sent: it leaves by itself.
     shop.append("7", 4..5);
     let filter = EventFilter { from: Some(from), limit: 100, ..EventFilter::default() };
-    assert_eq!(shop.store.replay(destination("a"), filter, actor()).await.unwrap(), 2);
+    let replayed = shop.store.replay(destination("a"), filter, LeftOut::Stays, actor()).await;
+    assert_eq!(replayed.unwrap().parked, 2);
     let filter = ParkedFilter { limit: 100, ..ParkedFilter::default() };
     let parked = shop.store.parked(filter).await.unwrap();
     let ids: Vec<_> = parked.iter().map(|parked| parked.placed.event.id).collect();

@@ -1,7 +1,10 @@
 //! Cancellation: a verb whose future is dropped at any point leaves an outbox in which the repeat gets
 //! the right answer.
 
-use semel::outbox::{Led, ParkedState, Settle, Settled, store::EventFilter};
+use semel::outbox::{
+    Led, ParkedState, Settle, Settled,
+    store::{EventFilter, LeftOut},
+};
 
 use super::{
     super::cancel::{POLLS_MAX, cut},
@@ -142,9 +145,9 @@ pub async fn a_replay_cut_anywhere_is_done_once(on: FreshOutbox) {
         on.commit(&told).await;
         on.drain(&leader).await;
         let filter = EventFilter { lane: Some(lane(&id)), limit: 10, ..EventFilter::default() };
-        let replay = on.inspect.replay(kafka(), filter.clone(), actor());
+        let replay = on.inspect.replay(kafka(), filter.clone(), LeftOut::Stays, actor());
         let through = cut(polls, replay).await.is_some();
-        on.inspect.replay(kafka(), filter, actor()).await.unwrap();
+        on.inspect.replay(kafka(), filter, LeftOut::Stays, actor()).await.unwrap();
         let parked = parked_ids(&on.parked().await);
         assert_eq!(parked[parked.len() - 2..], ids_of(&told), "cut at {polls}");
         assert_eq!(parked.len(), 2 * (polls + 1));

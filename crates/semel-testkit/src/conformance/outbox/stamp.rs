@@ -117,6 +117,10 @@ macro_rules! outbox_conformance {
                 a_replay_repeated_parks_nothing_twice,
                 a_replay_leaves_what_still_waits,
                 a_replay_waits_behind_what_is_parked,
+                a_replay_leaves_out_what_was_left_out,
+                what_was_left_out_is_replayed_if_that_is_asked_for,
+                what_was_left_out_is_forgotten_with_its_destination,
+                a_replay_goes_on_where_it_ended,
                 a_replay_goes_to_one_destination,
                 a_replay_is_audited;
             retention:
@@ -190,6 +194,6 @@ mod tests {
             ("settling", include_str!("settling.rs")),
             ("transactions", include_str!("transactions.rs")),
         ];
-        assert_stamped(include_str!("stamp.rs"), &modules, 113);
+        assert_stamped(include_str!("stamp.rs"), &modules, 117);
     }
 }

@@ -7,8 +7,8 @@ use super::{
         audit::{OutboxAudit, OutboxAuditKind},
         event::EventId,
         store::{
-            Destination, DestinationState, EventFilter, OutboxInspect, Park, Parked, ParkedFilter,
-            ParkedState, Placed, READ_MAX,
+            Destination, DestinationState, EventFilter, LeftOut, OutboxInspect, Park, Parked,
+            ParkedFilter, ParkedState, Placed, READ_MAX, Replayed,
         },
     },
     Inner, MemoryOutbox,
@@ -71,22 +71,34 @@ impl OutboxInspect for MemoryOutbox {
         &self,
         destination: Destination,
         filter: EventFilter,
+        left_out: LeftOut,
         actor: Actor,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Replayed, StoreError> {
         let (mut inner, now) = self.lock();
         let cursor = inner.cursors.get(&destination);
         let cursor = cursor.ok_or_else(|| invalid("nobody ever led this destination"))?;
         let had = inner.rows.values().filter(|row| cursor.has(row)).map(|row| &row.placed);
         let named = had.filter(|placed| names(&filter, placed));
         let fresh = named.filter(|placed| !inner.parked.holds(&destination, placed.event.id));
-        let again: Vec<Placed> = fresh.take(limit(filter.limit)).cloned().collect();
-        let rows = count(again.len());
+        let most = limit(filter.limit);
+        let again: Vec<Placed> = fresh.take(most).cloned().collect();
+        let full = again.len() >= most;
+        let rest = again.last().filter(|_| full).map(|placed| placed.pos);
+        let mut replayed = Replayed { rest, ..Replayed::default() };
         for placed in again {
+            let stays = (placed.pos, destination.clone());
+            if left_out == LeftOut::Stays && inner.left_out.contains(&stays) {
+                replayed.left_out += 1;
+                continue;
+            }
+            inner.left_out.remove(&stays);
+            replayed.parked += 1;
             let park = Park { placed, state: ParkedState::Behind, attempts: 0, why: "".into() };
             inner.parked.park(&destination, park, now);
         }
-        inner.note(&destination, now, OutboxAuditKind::Replay, (filter.id, rows), &actor);
-        Ok(rows)
+        let said = (filter.id, replayed.parked);
+        inner.note(&destination, now, OutboxAuditKind::Replay, said, &actor);
+        Ok(replayed)
     }
 
     async fn forget(&self, destination: Destination, actor: Actor) -> Result<bool, StoreError> {
@@ -98,6 +110,7 @@ impl OutboxInspect for MemoryOutbox {
             return Err(invalid("the destination is led; stop its relay first"));
         }
         inner.cursors.remove(&destination);
+        inner.left_out.retain(|(_, of)| *of != destination);
         let rows = count(inner.parked.forget(&destination));
         inner.note(&destination, now, OutboxAuditKind::Forget, (None, rows), &actor);
         Ok(true)

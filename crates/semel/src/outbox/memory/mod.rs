@@ -10,7 +10,7 @@ mod parked;
 mod retain;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -75,6 +75,8 @@ struct Inner {
     commits: BTreeMap<u64, Vec<Pos>>,
     cursors: HashMap<Destination, Cursor>,
     parked: ParkedRows,
+    /// Of events that are kept.
+    left_out: BTreeSet<(Pos, Destination)>,
     audit: Vec<OutboxAudit>,
 }
 
@@ -242,7 +244,11 @@ impl Inner {
                 self.note_behind(&destination, *seq, now);
             }
         }
-        unpark.iter().for_each(|row| self.parked.unpark(row));
+        for pos in unpark.iter().flat_map(|row| self.parked.unpark(row)) {
+            if self.rows.contains_key(&pos) {
+                self.left_out.insert((pos, destination.clone()));
+            }
+        }
         park.into_iter().for_each(|row| self.parked.park(&destination, row, now));
         Settled::Stored
     }

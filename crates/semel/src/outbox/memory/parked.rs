@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::{
     event::{EventId, Lane},
-    store::{Destination, Due, Park, Parked, ParkedState, READ_MAX, Unpark},
+    store::{Destination, Due, Park, Parked, ParkedState, Pos, READ_MAX, Unpark},
 };
 use crate::clock::Timestamp;
 
@@ -39,8 +39,8 @@ impl ParkedRows {
         self.rows.insert(seq, parked);
     }
 
-    /// Writes what became of a row; nothing if it is gone already.
-    pub(super) fn unpark(&mut self, unpark: &Unpark) {
+    /// Writes what became of a row; nothing if it is gone already. Returns what was left out.
+    pub(super) fn unpark(&mut self, unpark: &Unpark) -> Vec<Pos> {
         match unpark {
             Unpark::Failed { seq, attempts, why } => {
                 let row = self.rows.get_mut(seq);
@@ -57,10 +57,13 @@ impl ParkedRows {
                 let of_lane = lane.and_then(|(of, lane)| self.lanes.get(&of)?.get(&lane));
                 let seqs =
                     of_lane.map_or_else(|| vec![*seq], |seqs| seqs.iter().copied().collect());
-                seqs.into_iter().for_each(|seq| self.remove(seq));
+                return seqs.into_iter().filter_map(|seq| self.remove(seq)).collect();
             }
-            Unpark::Sent { seq } => self.remove(*seq),
+            Unpark::Sent { seq } => {
+                self.remove(*seq);
+            }
         }
+        Vec::new()
     }
 
     /// Returns the event of a row that is to be dropped, and those that go with it.
@@ -178,14 +181,12 @@ impl ParkedRows {
     pub(super) fn forget(&mut self, destination: &Destination) -> usize {
         let of = self.rows.values().filter(|row| row.destination == *destination);
         let seqs: Vec<u64> = of.map(|row| row.seq).collect();
-        seqs.iter().for_each(|seq| self.remove(*seq));
-        seqs.len()
+        seqs.iter().filter_map(|seq| self.remove(*seq)).count()
     }
 
-    fn remove(&mut self, seq: u64) {
-        let Some(row) = self.rows.remove(&seq) else {
-            return;
-        };
+    /// Removes a row, and says where its event lay.
+    fn remove(&mut self, seq: u64) -> Option<Pos> {
+        let row = self.rows.remove(&seq)?;
         let (of, lane) = (row.destination, &row.placed.event.lane);
         if let Some(lanes) = self.lanes.get_mut(&of)
             && let Some(seqs) = lanes.get_mut(lane)
@@ -196,5 +197,6 @@ impl ParkedRows {
             }
         }
         self.ids.remove(&(of, row.placed.event.id));
+        Some(row.placed.pos)
     }
 }

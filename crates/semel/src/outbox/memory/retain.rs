@@ -45,6 +45,8 @@ impl Inner {
             }
         }
         gone.iter().for_each(|pos| self.forget_row(*pos));
+        let rows = &self.rows;
+        self.left_out.retain(|(pos, _)| rows.contains_key(pos));
         retained.dropped = u64::try_from(gone.len()).unwrap_or(u64::MAX);
         retained
     }

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use semel::{
-    outbox::{Message, OutboxInspect, OutboxRetain, ParkedState, store::EventFilter},
+    outbox::{
+        Message, OutboxInspect, OutboxRetain, ParkedState,
+        store::{EventFilter, LeftOut},
+    },
     store::Actor,
 };
 
@@ -218,7 +221,8 @@ async fn events_are_sent_again_as_an_operator_says() {
     world.run(SECOND).await;
     let actor = Actor { name: "operator".into(), note: "lost by the receiver".into() };
     let filter = EventFilter { lane: Some(lane("a")), limit: 10, ..EventFilter::default() };
-    assert_eq!(world.outbox.replay(to(), filter, actor).await.unwrap(), 2);
+    let replayed = world.outbox.replay(to(), filter, LeftOut::Stays, actor).await.unwrap();
+    assert_eq!(replayed.parked, 2);
     world.run(SECOND * 5).await;
     world.commit("a");
     world.run(SECOND * 5).await;

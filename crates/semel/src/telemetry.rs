@@ -122,7 +122,7 @@ counters! {
     left_out => "semel_relay_left_out_total",
     /// Leaderships lost.
     lost => "semel_relay_leaderships_lost_total",
-    /// Events that are not for this destination.
+    /// Events that are not for this destination, parked ones too.
     not_routed => "semel_relay_not_routed_total",
     /// Events parked.
     parked => "semel_relay_parked_total",

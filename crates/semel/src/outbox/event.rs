@@ -114,9 +114,18 @@ impl Lane {
     }
 }
 
+impl fmt::Display for Lane {
+    /// Writes the type, a slash and the id; the first slash is the one between them, since one in the
+    /// type is written as `%2F`, and `%` as `%25`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind.replace('%', "%25").replace('/', "%2F");
+        write!(f, "{kind}/{}", self.id)
+    }
+}
+
 impl fmt::Debug for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Lane({}/{})", self.kind, self.id)
+        write!(f, "Lane({self})")
     }
 }
 

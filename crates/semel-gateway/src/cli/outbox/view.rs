@@ -82,8 +82,7 @@ fn payload(placed: &Placed) -> String {
 
 /// Names an aggregate so that it can be asked for: the first slash parts its type from its id.
 pub(in crate::cli) fn aggregate(event: &Event) -> String {
-    let kind = event.lane.kind().replace('%', "%25").replace('/', "%2F");
-    printable(&format!("{kind}/{}", event.lane.id()))
+    printable(&event.lane.to_string())
 }
 
 pub(in crate::cli) fn parked(parked: &Parked) -> Value {

@@ -59,6 +59,10 @@ async fn parked(picky: &Picky) -> (Place, Relay) {
     (place, relay)
 }
 
+async fn until_none_parked(place: &Place) {
+    until("nothing is parked", async || place.outbox(&["parked"]).out.contains("nothing")).await;
+}
+
 const SIGNED: [&str; 3] = ["--yes", "--note", "looked into it"];
 
 /// M40: a poison event parks its aggregate in order, and others flow; retried, all of it goes on.
@@ -145,6 +149,54 @@ async fn a_dropped_event_takes_what_is_parked_behind_it_along() {
     place.append("a", 6..8);
     until("the aggregate goes on", async || picky.taken().len() == 5).await;
     assert_eq!(picky.taken(), [0, 1, 2, 6, 7]);
+}
+
+/// M59: a replay sends again what the destination had: what an operator dropped stays left out unless it is asked
+/// for by name, and what is not routed there is neither sent nor in anybody's way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_sends_what_the_destination_had_and_no_more() {
+    let picky = Picky::new().await;
+    let place = Place::to(&[("hooks", &picky.receiver)]);
+    let path = place.path().join("semel.toml");
+    let typed = std::fs::read_to_string(&path).unwrap() + "types = [\"order\"]\n";
+    std::fs::write(&path, typed).unwrap();
+    let _relay = Relay::start(&place).await;
+    place.append("a", 0..6);
+    let db = rusqlite::Connection::open(place.path().join("semel.db")).unwrap();
+    db.busy_timeout(crate::message::PATIENCE).unwrap();
+    let secret = "INSERT INTO semel_outbox (aggregatetype, aggregateid, type, payload) \
+                  VALUES ('salary', 'bob', 'Raised', '7')";
+    db.execute_batch(secret).unwrap();
+    until("it was parked", async || place.outbox(&["parked"]).out.contains("failed")).await;
+    place.until_drained().await;
+    place.outbox(&[&["drop", "hooks", "--all"][..], &SIGNED[..]].concat()).ends(0, "");
+    until_none_parked(&place).await;
+    picky.mended.store(true, Ordering::SeqCst);
+    let sends = |id: &str| {
+        let seen = picky.receiver.seen.requests();
+        seen.iter().filter(|message| message.header("idempotency-key") == Some(id)).count()
+    };
+    let copies = || (0..6).map(|number| sends(&id("a", number))).collect::<Vec<_>>();
+    let before = copies();
+    let replay = ["replay", "hooks", "--since", "1h"];
+    let said = place.outbox(&[&replay[..], &SIGNED[..]].concat());
+    said.ends(0, "");
+    let shown = format!("{}{}", said.out, said.err);
+    for told in ["7 events, of which 1 are not routed there", "3 were skipped or dropped"] {
+        assert!(shown.contains(told), "{said:?}");
+    }
+    until_none_parked(&place).await;
+    let more = |by: [usize; 6]| before.iter().zip(by).map(|(one, by)| one + by).collect::<Vec<_>>();
+    assert_eq!(copies(), more([1, 1, 1, 0, 0, 0]));
+    let all = [&replay[..], &["--with-left-out", "--json"], &SIGNED[..]].concat();
+    let said = place.outbox(&all).json();
+    assert_eq!((&said["left_out"], &said["not_routed"]), (&0.into(), &1.into()), "{said}");
+    until_none_parked(&place).await;
+    assert_eq!(copies(), more([2, 2, 2, 1, 1, 1]));
+    let salary = |message: &crate::message::Message| message.header("ce-source") == Some("salary");
+    assert!(!picky.receiver.seen.requests().iter().any(salary));
+    let none = [&["replay", "hooks", "--aggregate", "salary/bob"][..], &SIGNED[..]].concat();
+    place.outbox(&none).ends(1, "routes none of these 1 events");
 }
 
 /// M41: an event whose handler always fails is never refused, and an operator lets its aggregate go on

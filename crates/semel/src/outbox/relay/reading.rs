@@ -101,7 +101,7 @@ impl Driver {
         for placed in window.events {
             let nth = term.ledger.enter(placed.pos, placed.at, placed.event.size());
             let lane = &placed.event.lane;
-            if !self.plan.routes.takes(lane) && !placed.is_of_no_kind() {
+            if !self.plan.routes.gets(&placed) {
                 not_routed += 1;
                 term.ledger.done(nth);
             } else if term.parked.contains(lane) && !goes_behind(term, lane) {
@@ -198,6 +198,12 @@ impl Driver {
                 term.settler.unpark.push(Unpark::LeftOut { seq });
             }
             _ if term.parked.is_confirmed(row.placed.event.id) => {
+                term.settler.unpark.push(Unpark::Sent { seq });
+            }
+            // A replay names events and not where they go, and a configuration changes: what is parked
+            // counts as delivered as what is read does.
+            _ if !self.plan.routes.gets(&row.placed) => {
+                self.tell_not_routed(&row.placed);
                 term.settler.unpark.push(Unpark::Sent { seq });
             }
             state => term.lanes.push(again(row, state)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::event::Lane;
+use super::super::{event::Lane, store::Placed};
 
 /// Which aggregates' events a destination gets, by the aggregate's type. What it does not get counts
 /// as delivered there.
@@ -36,5 +36,10 @@ impl Routes {
             Self::Except(kinds) => !kinds.contains(lane.kind()),
             Self::Only(kinds) => kinds.contains(lane.kind()),
         }
+    }
+
+    /// Says whether the destination gets an event. One of which nobody can say whose it is goes to all.
+    pub(super) fn gets(&self, placed: &Placed) -> bool {
+        self.takes(&placed.event.lane) || placed.is_of_no_kind()
     }
 }

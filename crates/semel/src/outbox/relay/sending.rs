@@ -16,7 +16,7 @@ use crate::{
     engine::cut,
     outbox::{
         publisher::{Fault, Message, Sent},
-        store::{Park, ParkedState, Unpark},
+        store::{Park, ParkedState, Placed, Unpark},
     },
     telemetry::{count, count_many},
 };
@@ -251,9 +251,9 @@ impl Driver {
         term.lanes.put_back(nth, back);
         if let Some(head) = term.lanes.head(nth) {
             let (destination, event) = (&self.plan.destination, &head.placed.event);
-            let (aggregate, event) = (event.lane.kind(), event.id);
+            let (aggregate, event) = (&event.lane, event.id);
             tracing::warn!(
-                %destination, %event, aggregate, attempts, why = %why,
+                %destination, %event, %aggregate, attempts, why = %why,
                 "an event waits for an operator"
             );
         }
@@ -333,9 +333,9 @@ impl Driver {
     fn tell_trouble(&mut self, item: &Item, why: &str, now: Monotonic) {
         if self.troubles.tells(why, now) {
             let (destination, event) = (&self.plan.destination, &item.placed.event);
-            let (aggregate, event) = (event.lane.kind(), event.id);
+            let (aggregate, event) = (&event.lane, event.id);
             tracing::warn!(
-                %destination, %event, aggregate, why,
+                %destination, %event, %aggregate, why,
                 "an event was not taken, and is sent again; others may fare alike"
             );
         }
@@ -359,6 +359,20 @@ impl Driver {
         }
     }
 
+    /// Tells of a parked event that is let go: whoever had it sent again waits for it.
+    pub(super) fn tell_not_routed(&mut self, placed: &Placed) {
+        count(&self.counters.not_routed);
+        let (kind, now) = (placed.event.lane.kind(), self.clock.monotonic());
+        if self.troubles.tells(&format!("not routed: {kind}"), now) {
+            let (destination, event) = (&self.plan.destination, placed.event.id);
+            let aggregate = &placed.event.lane;
+            tracing::warn!(
+                %destination, %event, %aggregate,
+                "a parked event is not sent, and let go: none of its type are routed there"
+            );
+        }
+    }
+
     fn tell_inversion(&self, item: &Item) {
         count(&self.counters.inversions);
         let (destination, event) = (&self.plan.destination, item.placed.event.id);
@@ -373,9 +387,9 @@ impl Driver {
         // A producer that counts wrongly does so all the time: told ever more rarely.
         if (so_far + 1).is_power_of_two() {
             let (destination, event) = (&self.plan.destination, item.placed.event.id);
-            let aggregate = item.placed.event.lane.kind();
+            let aggregate = &item.placed.event.lane;
             tracing::warn!(
-                %destination, %event, aggregate,
+                %destination, %event, %aggregate,
                 "an event was sent whose version is not above the one before it: does its producer \
                  lock the aggregate before it appends?"
             );

@@ -5,9 +5,11 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use semel::{
     Timestamp,
     outbox::{
-        Destination, OutboxInspect,
+        Destination, Lane, OutboxInspect,
         relay::{RelayDestination, Routes},
+        store::{EventFilter, LeftOut},
     },
+    store::Actor,
 };
 use semel_testkit::{ManualClock, SeededEntropy};
 
@@ -174,6 +176,38 @@ async fn a_destination_gets_what_is_routed_to_it_and_settles_the_rest() {
     assert_eq!(relay.destinations()[1].stats.not_routed, 2);
     let states = world.outbox.destinations().await.unwrap();
     assert!(states.iter().all(|state| state.waiting == 0), "{states:?}");
+}
+
+/// A replay sends what the destination gets and no more, though it names more: the rest of what it parked is
+/// let go.
+#[tokio::test]
+async fn a_replay_sends_only_what_is_routed_to_the_destination() {
+    let world = World::new();
+    let other = Script::new(world.clock.clone());
+    let invoices = || Destination::new("invoices").unwrap();
+    let only = RelayDestination::new(invoices(), other.clone()).routes(Routes::only(["invoice"]));
+    let relay = world.built(|_| {}, |builder| builder.destination(only));
+    world.commit_all(&["a", "a", "b"]);
+    let mut transaction = world.outbox.begin();
+    let mut event = world.event("a");
+    event.lane = Lane::new("invoice", "7").unwrap();
+    transaction.append(event).unwrap();
+    transaction.commit().unwrap();
+    world.run(SECOND).await;
+    assert_eq!(other.first_arrivals(), ["7:4"]);
+    let actor = Actor { name: "operator".into(), note: "restored a backup".into() };
+    let filter = EventFilter { limit: 10, ..EventFilter::default() };
+    let replayed = world.outbox.replay(invoices(), filter, LeftOut::Stays, actor).await.unwrap();
+    assert_eq!(replayed.parked, 4, "the store does not know what goes where");
+    world.run(SECOND * 5).await;
+    let told: Vec<_> = other.arrivals().iter().map(|of| of.kind.to_string()).collect();
+    assert_eq!(told, ["4", "4"]);
+    assert_eq!(relay.destinations()[1].stats.not_routed, 6);
+    assert_eq!(world.parked().await, [] as [String; 0]);
+    // What comes later is not held up by it.
+    world.commit("a");
+    world.run(SECOND).await;
+    assert_eq!((other.arrivals().len(), relay.destinations()[1].stats.not_routed), (2, 7));
 }
 
 /// An aggregate whose versions do not rise is reported: its producer does not lock it.

@@ -46,6 +46,10 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0018_in_order", text: include_str!("../migrations/0018_in_order.sql") },
     Migration { name: "0019_told_truly", text: include_str!("../migrations/0019_told_truly.sql") },
     Migration { name: "0020_left_out", text: include_str!("../migrations/0020_left_out.sql") },
+    Migration {
+        name: "0021_imports_move",
+        text: include_str!("../migrations/0021_imports_move.sql"),
+    },
 ];
 
 /// The schema that this version of the crate reads and writes.

@@ -86,6 +86,9 @@ pub enum ImportSlot {
     Lost,
     /// There is no such slot in the database.
     Missing,
+    /// Nobody can tell: the table was taken over in another cluster, from which it came with a dump, and
+    /// places in its log say nothing of the log of this one.
+    Moved,
     /// Nothing: it was made after the switch, under a name of its own or that of one before.
     New,
     /// All of it, if it is the slot that was there at the switch, and nothing shows that. It is shown by a
@@ -181,6 +184,7 @@ fn slot_of(word: &str) -> Result<ImportSlot, StoreError> {
         "behind" => ImportSlot::Behind,
         "confirmed" => ImportSlot::Confirmed,
         "lost" => ImportSlot::Lost,
+        "moved" => ImportSlot::Moved,
         "new" => ImportSlot::New,
         "none" => ImportSlot::Missing,
         "unproven" => ImportSlot::Unproven,

@@ -101,7 +101,11 @@ impl Import {
         match slot {
             None | Some(ImportSlot::Confirmed) => Exit::Fine,
             Some(
-                ImportSlot::Lost | ImportSlot::Missing | ImportSlot::New | ImportSlot::Unproven,
+                ImportSlot::Lost
+                | ImportSlot::Missing
+                | ImportSlot::Moved
+                | ImportSlot::New
+                | ImportSlot::Unproven,
             ) if self.existing => Exit::Fine,
             Some(_) => Exit::Refused,
         }
@@ -176,6 +180,10 @@ impl Import {
                 ));
             }
             ImportSlot::Missing => missing(slot),
+            ImportSlot::Moved => format!(
+                "the table was taken over in another cluster and came here with a dump: what the slot {slot} \
+                 has confirmed says nothing of that"
+            ),
             ImportSlot::Lost => {
                 format!("the server has dropped log that the slot {slot} had not read")
             }
@@ -216,6 +224,7 @@ fn word(slot: ImportSlot) -> &'static str {
         ImportSlot::Confirmed => "confirmed",
         ImportSlot::Lost => "lost",
         ImportSlot::Missing => "missing",
+        ImportSlot::Moved => "moved",
         ImportSlot::New => "new",
         ImportSlot::Unproven => "unproven",
     }

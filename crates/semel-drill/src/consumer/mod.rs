@@ -48,7 +48,7 @@ impl Consumer {
         let state = state.map(|spec| Effects::open(spec, &target, ca, wait)).transpose()?;
         let (start, folder) = (plan.message.command.clone(), plan.message.folder.clone());
         let program = (!start.is_empty()).then_some(Program { start, folder });
-        let drill = Drill::new(pushed, target, effects, seed).handed_to(program);
+        let drill = Drill::new(pushed, target, effects, seed).of_consumer(program);
         Ok(Self { drill, plan, state })
     }
 

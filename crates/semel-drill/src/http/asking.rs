@@ -9,7 +9,7 @@ use super::{
     trial::{Trial, Tried, broken, failed},
     words::{effects, listed, shown},
 };
-use crate::plan::{Expected, Names};
+use crate::plan::{Drilled, Expected, Names};
 
 /// How often a request that gets no answer is sent at most.
 const UNANSWERED_MAX: usize = 8;
@@ -154,8 +154,12 @@ impl Trial<'_> {
                 }
                 _ => {
                     let documented = listed(&self.drill.expected.first);
+                    let means = match self.drill.of() {
+                        Drilled::Consumer => "a message is acknowledged by",
+                        Drilled::Http => "a first run is documented as",
+                    };
                     return failed(format!(
-                        "{what} was answered {}, and a first run is documented as {documented}",
+                        "{what} got {}, and {means} {documented}",
                         shown(&said)
                     ));
                 }

@@ -11,8 +11,11 @@ use super::{
 };
 use crate::{
     effects::Effects,
-    plan::{Expected, Late, Plan},
+    plan::{Drilled, Expected, Late, Plan},
 };
+
+/// How long an effect that an API answered may take until it can be counted.
+const EFFECT_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the scenarios work with.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub struct Drill {
     pub effects: Effects,
     /// What every chance follows from.
     pub seed: u64,
+    /// What is drilled.
+    of: Drilled,
     /// The API's process, where the plan starts it.
     process: Option<Process>,
     /// The program that each request is handed to, where it is not sent.
@@ -39,16 +44,26 @@ impl Drill {
     #[must_use]
     pub fn new(plan: Plan, target: Target, effects: Effects, seed: u64) -> Self {
         let expected = plan.expected();
-        let process = plan.process.as_ref().map(|spec| Process::new(spec, &target));
+        let of = Drilled::Http;
+        let process = plan.process.as_ref().map(|spec| Process::new(spec, &target, of));
         let memory = Memory::default();
-        Self { plan, expected, target, effects, seed, process, program: None, memory }
+        Self { plan, expected, target, effects, seed, of, process, program: None, memory }
     }
 
-    /// Hands each request to a program instead of sending it.
+    /// Drills a consumer instead of an API: a request is a message, and is handed to the program if
+    /// there is one.
     #[must_use]
-    pub fn handed_to(mut self, program: Option<Program>) -> Self {
+    pub fn of_consumer(mut self, program: Option<Program>) -> Self {
+        self.of = Drilled::Consumer;
+        let process = self.plan.process.as_ref();
+        self.process = process.map(|spec| Process::new(spec, &self.target, self.of));
         self.program = program;
         self
+    }
+
+    /// What is drilled.
+    pub(crate) const fn of(&self) -> Drilled {
+        self.of
     }
 
     /// The program that each request is handed to, where it is not sent.
@@ -77,6 +92,15 @@ impl Drill {
     /// How long a lost holder, an expiry, or a definite answer is waited for.
     pub(crate) const fn patience(&self) -> Duration {
         self.plan.bounds.patience
+    }
+
+    /// How long an effect may take until it can be counted. A consumer may acknowledge a message that it
+    /// only keeps, and work when it gets to it.
+    pub(crate) const fn effect_within(&self) -> Duration {
+        match self.of {
+            Drilled::Consumer => self.patience(),
+            Drilled::Http => EFFECT_WITHIN,
+        }
     }
 
     /// How long one request is retried.

@@ -35,6 +35,7 @@ pub(crate) struct Memory {
     kept: Mutex<Kept>,
     erred: AtomicBool,
     looked_for_errors: AtomicBool,
+    works_later: AtomicBool,
 }
 
 impl Memory {
@@ -61,6 +62,16 @@ impl Memory {
     /// Says whether a plain request, which nothing was asked before, has met a server's error.
     pub(crate) fn has_erred(&self) -> bool {
         self.erred.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that an effect was not there yet when it was answered.
+    pub(crate) fn works_later(&self) {
+        self.works_later.store(true, Ordering::Relaxed);
+    }
+
+    /// Says whether an effect was not there yet when it was answered.
+    pub(crate) fn has_worked_later(&self) -> bool {
+        self.works_later.load(Ordering::Relaxed)
     }
 
     /// Returns all that was added.

@@ -17,7 +17,7 @@ use super::{
     exchange::{How, Request},
     target::Target,
 };
-use crate::plan::ProcessSpec;
+use crate::plan::{Drilled, ProcessSpec};
 
 /// How long the API may take until it is ready, or until it has stopped.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -37,6 +37,7 @@ const DEATH: [&str; 4] = ["setpriv", "--pdeathsig", "KILL", "--"];
 pub(crate) struct Process {
     spec: ProcessSpec,
     target: Target,
+    of: Drilled,
     running: Mutex<Option<Running>>,
     /// Whether this system can end a process with the one that started it.
     dies_with_us: OnceCell<bool>,
@@ -59,10 +60,11 @@ async fn dies_with_us() -> bool {
 }
 
 impl Process {
-    pub(crate) fn new(spec: &ProcessSpec, target: &Target) -> Self {
+    pub(crate) fn new(spec: &ProcessSpec, target: &Target, of: Drilled) -> Self {
         Self {
             spec: spec.clone(),
             target: target.clone(),
+            of,
             running: Mutex::new(None),
             dies_with_us: OnceCell::new(),
         }
@@ -96,7 +98,8 @@ impl Process {
         match timeout(PATIENCE, running.child.wait()).await {
             Ok(_) => Ok(()),
             Err(_) => Err(format!(
-                "the API still runs {} s after it was asked to end",
+                "{} still runs {} s after it was asked to end",
+                self.of.who(),
                 PATIENCE.as_secs()
             )),
         }
@@ -108,8 +111,9 @@ impl Process {
         while self.target.connect().await.is_ok() {
             if began.elapsed() > Duration::from_secs(5) {
                 return Err(format!(
-                    "something listens at {} already, and the plan has the drill start the API itself",
-                    self.target.url()
+                    "something listens at {} already, and the plan has the drill start {} itself",
+                    self.target.url(),
+                    self.of.who()
                 ));
             }
             sleep(LOOK_EVERY).await;
@@ -154,13 +158,15 @@ impl Process {
             }
             if let Ok(Some(status)) = running.child.try_wait() {
                 return Err(format!(
-                    "the API ended before it was ready: {status}{}",
+                    "{} ended before it was ready: {status}{}",
+                    self.of.who(),
                     running.last()
                 ));
             }
             if began.elapsed() > PATIENCE {
                 return Err(format!(
-                    "the API is not ready after {} s: {} got {got}{}",
+                    "{} is not ready after {} s: {} got {got}{}",
+                    self.of.who(),
                     PATIENCE.as_secs(),
                     self.spec.ready,
                     running.last()

@@ -9,6 +9,25 @@ pub enum Drilled {
     Http,
 }
 
+impl Drilled {
+    /// Names what is drilled in a sentence.
+    pub(crate) const fn who(self) -> &'static str {
+        match self {
+            Self::Consumer => "the consumer",
+            Self::Http => "the API",
+        }
+    }
+
+    /// Says that a plan is meant for the other command.
+    pub(crate) fn elsewhere(self, plan: &str) -> String {
+        let (what, command) = match self {
+            Self::Consumer => ("a consumer", "consumer"),
+            Self::Http => ("an API", "http"),
+        };
+        format!("this is the plan of {what}: `semel-drill {command} --plan {plan}`")
+    }
+}
+
 /// A plan that the drill brings along.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Builtin {

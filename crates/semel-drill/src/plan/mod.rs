@@ -105,10 +105,36 @@ fn read<P>(
         return parse_in(builtin.text, Path::new(""), Some(variables))
             .map_err(|error| error.of(path_or_name));
     }
+    if let Some(elsewhere) = of_other_command(path_or_name, of) {
+        return Err(PlanError::unread(path_or_name, elsewhere));
+    }
     let text = read_bounded(path)
         .map_err(|why| PlanError::unread(path_or_name, unread(path_or_name, of, &why)))?;
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     parse_in(&text, folder, Some(variables)).map_err(|error| error.of(path_or_name))
+}
+
+/// Says that a plan is meant for the other command, where it is: what is wrong with it for this one would
+/// help nobody.
+fn of_other_command(path_or_name: &str, of: Drilled) -> Option<String> {
+    let path = Path::new(path_or_name);
+    let meant = if path.is_file() {
+        meant_for(&read_bounded(path).ok()?)?
+    } else {
+        BUILTIN.iter().find(|plan| plan.name == path_or_name)?.of
+    };
+    (meant != of).then(|| meant.elsewhere(path_or_name))
+}
+
+/// Says what a text is meant to drill, if it says so by its message or its request.
+fn meant_for(text: &str) -> Option<Drilled> {
+    let tree = DeTable::parse(text).ok()?;
+    let has = |setting: &str| tree.get_ref().iter().any(|(name, _)| name.get_ref() == setting);
+    match (has("message"), has("request")) {
+        (true, false) => Some(Drilled::Consumer),
+        (false, true) => Some(Drilled::Http),
+        _ => None,
+    }
 }
 
 /// Says what a plan is for: a built-in one by its name, a file by whether it has a message.

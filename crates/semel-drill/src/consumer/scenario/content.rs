@@ -47,6 +47,9 @@ impl Scenario for OtherContent<'_> {
     }
 }
 
+/// How what was acknowledged ended.
+pub(super) const ACKNOWLEDGED: &str = "acknowledged";
+
 /// Delivers what cannot be done until the broker is told to stop, or for so many times; says how it ended.
 pub(super) async fn ends(
     trial: &Trial<'_>,
@@ -58,7 +61,7 @@ pub(super) async fn ends(
     for _ in 0..most {
         let got = trial.send(what, request, How::Whole).await;
         let asked = match judge(&trial.drill.expected, &got) {
-            Judged::Done(_) => return Ok("acknowledged"),
+            Judged::Done(_) => return Ok(ACKNOWLEDGED),
             Judged::Refused => return Ok("refused for good"),
             Judged::Later(after) => after,
             _ => None,

@@ -10,9 +10,9 @@ use crate::{
         chance::{Backoff, Chance},
         judge::{Judged, judge},
         trial::{broken, failed},
-        words::shown,
+        words::{effects, shown},
     },
-    plan::Names,
+    plan::{Names, written},
 };
 
 /// How many times one message is lost on the way at most.
@@ -46,6 +46,22 @@ impl Trial<'_> {
             ..self.intent()
         });
         named.collect()
+    }
+
+    /// Demands that a message that was acknowledged has its effect, though it never comes again.
+    pub(super) async fn not_lost(&self, what: &str, names: &Names) -> Tried<()> {
+        match self.count_up_to(names, 1).await? {
+            1 => Ok(()),
+            0 => {
+                self.blame([names.key.clone()]);
+                broken(format!(
+                    "{what}, and has no effect {} later: it is lost, since nobody delivers what is \
+                     acknowledged again",
+                    written(self.drill.effect_within())
+                ))
+            }
+            count => broken(format!("{what}, and has {}", effects(count))),
+        }
     }
 
     /// Delivers a copy until it is acknowledged, and demands that the message has had its effect once.

@@ -1,8 +1,10 @@
 //! `later`, `lasting`: copies long after the message.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::super::Consumer;
 use crate::{
@@ -11,13 +13,16 @@ use crate::{
         asking::Begun,
         memory::Told,
         scenario::{Rule, Scenario, lasting::not_more},
+        trial::broken,
     },
-    plan::written,
+    plan::{Names, written},
+    report::Ended,
 };
 
 pub(super) const LATER: Rule = Rule {
     name: "later",
-    says: "A copy that comes much later, and after many other messages, has no effect.",
+    says: "A copy that comes much later, and after many other messages, which have one effect each, has no \
+           effect.",
 };
 
 pub(super) const LASTING: Rule = Rule {
@@ -28,6 +33,9 @@ pub(super) const LASTING: Rule = Rule {
 
 /// How many others are on their way at once.
 const AT_ONCE: usize = 16;
+
+/// How often it is looked whether their effects are there.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(super) struct Later<'c>(pub(super) &'c Consumer);
 
@@ -50,14 +58,53 @@ impl Scenario for Later<'_> {
         let others = self.0.plan.bounds.between;
         let others = stream::iter(0..others).map(|_| async {
             let names = trial.intent();
-            trial.settled("another message in between", &trial.command(&names)).await.map(drop)
+            trial.settled("another message in between", &trial.command(&names)).await?;
+            Tried::Ok(names)
         });
-        let between: Vec<()> = others.buffer_unordered(AT_ONCE).try_collect().await?;
+        let between: Vec<Names> = others.buffer_unordered(AT_ONCE).try_collect().await?;
+        all_happened(trial, &between).await?;
         sleep_until(at + self.0.later()).await;
         let age = at.elapsed();
         trial.copied("its late copy", &names, &request).await?;
         let (others, age) = (between.len(), written(age));
         Ok(format!("1 effect; the copy came {age} and {others} messages later, and had none"))
+    }
+}
+
+/// Demands that each of many acknowledged messages has its effect once. They are waited for as long as any of
+/// them still gets there: a consumer may have a queue of its own.
+async fn all_happened(trial: &Trial<'_>, all: &[Names]) -> Tried<()> {
+    let mut missing: Vec<usize> = (0..all.len()).collect();
+    let mut moved = Instant::now();
+    loop {
+        let counted = stream::iter(missing.clone())
+            .map(|at| async move { (at, trial.drill.effects.count(&all[at]).await) });
+        let counted: Vec<_> = counted.buffer_unordered(AT_ONCE).collect().await;
+        let before = missing.len();
+        missing.clear();
+        for (at, count) in counted {
+            match count.map_err(|error| Ended::Failed(error.to_string()))? {
+                0 => missing.push(at),
+                1 => {}
+                // Counted once more, for the record.
+                _ => trial.happened_once(&all[at], "another message came in between").await?,
+            }
+        }
+        let Some(&first) = missing.first() else { return Ok(()) };
+        if missing.len() < before {
+            moved = Instant::now();
+        }
+        if moved.elapsed() > trial.drill.effect_within() {
+            trial.count_now(&all[first]).await?;
+            trial.blame(missing.iter().map(|&at| all[at].key.clone()));
+            return broken(format!(
+                "of {} acknowledged messages in between, {} have no effect: nothing delivers them again",
+                all.len(),
+                missing.len()
+            ));
+        }
+        trial.drill.memory.works_later();
+        sleep(LOOK_EVERY).await;
     }
 }
 

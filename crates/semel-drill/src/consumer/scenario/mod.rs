@@ -2,26 +2,22 @@
 
 mod batch;
 mod content;
+mod control;
 mod copies;
 mod delivery;
+mod early;
 mod ends;
 mod later;
 mod order;
 mod poison;
 mod storm;
 
+pub(super) use self::control::CONTROL;
 use super::Consumer;
-use crate::http::scenario::{Rule, Scenario, control::Control};
-
-/// Without it no other verdict is believed.
-pub(super) const CONTROL: Rule = Rule {
-    name: "control",
-    says: "Two messages are counted one each, and the same content in a new message is counted again: \
-           the counting could see a duplicate.",
-};
+use crate::http::scenario::{Rule, Scenario};
 
 /// Every rule, in the order in which they are tried.
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     CONTROL,
     copies::COPY,
     copies::LOST_ACK,
@@ -34,6 +30,7 @@ const RULES: [Rule; 16] = [
     poison::POISON,
     poison::FAILS_FIRST,
     later::LATER,
+    early::EARLY_ACK,
     ends::CRASH,
     ends::RESTART,
     storm::STORM,
@@ -46,14 +43,8 @@ pub fn rules() -> impl Iterator<Item = Rule> {
 }
 
 pub(super) fn all(of: &Consumer) -> Vec<Box<dyn Scenario + '_>> {
-    let counting = Control {
-        rule: CONTROL,
-        first: "the first message",
-        second: "the second message",
-        again: "the second message's content under a new id",
-    };
     vec![
-        Box::new(counting),
+        Box::new(control::Control),
         Box::new(copies::Copy),
         Box::new(copies::LostAck),
         Box::new(copies::CopiesAtOnce),
@@ -65,6 +56,7 @@ pub(super) fn all(of: &Consumer) -> Vec<Box<dyn Scenario + '_>> {
         Box::new(poison::Poison(of)),
         Box::new(poison::FailsFirst(of)),
         Box::new(later::Later(of)),
+        Box::new(early::EarlyAck),
         Box::new(ends::Crash),
         Box::new(ends::Restart),
         Box::new(storm::Storm(of)),

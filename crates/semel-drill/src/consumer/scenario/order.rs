@@ -21,9 +21,6 @@ pub(super) const OUT_OF_ORDER: Rule = Rule {
            and neither it nor an old copy overwrites what the later one said.",
 };
 
-/// How long the state of an aggregate may take to be seen.
-const STATE_WITHIN: Duration = Duration::from_secs(5);
-
 pub(super) struct OutOfOrder<'c>(pub(super) &'c Consumer);
 
 #[async_trait]
@@ -54,7 +51,8 @@ impl Scenario for OutOfOrder<'_> {
             let after = format!("1, 3, 2 and copies came: message {}", at + 1);
             trial.happened(&lane[at], times, &after).await?;
         }
-        let kept = self.newest_is_kept(lane[0].aggregate.as_deref().unwrap_or_default(), 3).await?;
+        let kept =
+            self.newest_is_kept(trial, lane[0].aggregate.as_deref().unwrap_or_default(), 3).await?;
         let became = match late {
             LateMessage::Applied => "has its effect",
             LateMessage::Skipped => "was skipped",
@@ -65,7 +63,7 @@ impl Scenario for OutOfOrder<'_> {
 
 impl OutOfOrder<'_> {
     /// Demands that the state of an aggregate is that of its newest message; says so if it is known.
-    async fn newest_is_kept(&self, aggregate: &str, newest: u64) -> Tried {
+    async fn newest_is_kept(&self, trial: &Trial<'_>, aggregate: &str, newest: u64) -> Tried {
         let began = Instant::now();
         loop {
             let state = match self.0.state(aggregate).await {
@@ -76,7 +74,7 @@ impl OutOfOrder<'_> {
             if state == newest {
                 return Ok(format!("; the state is still that of message {newest}"));
             }
-            if began.elapsed() > STATE_WITHIN {
+            if began.elapsed() > trial.drill.effect_within() {
                 return broken(format!(
                     "the state of the aggregate is that of message {state}, and {newest} was the latest: an \
                      older one overwrote it"

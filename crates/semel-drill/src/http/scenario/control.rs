@@ -17,28 +17,12 @@ pub(crate) const RULE: Rule = Rule {
            the counting could see a duplicate.",
 };
 
-/// What is counted, in the words of a drill.
-#[derive(Debug)]
-pub(crate) struct Control {
-    pub(crate) rule: Rule,
-    pub(crate) first: &'static str,
-    pub(crate) second: &'static str,
-    /// The same content as something new.
-    pub(crate) again: &'static str,
-}
-
-/// The control of an HTTP API.
-pub(crate) const HTTP: Control = Control {
-    rule: RULE,
-    first: "the first intent",
-    second: "the second intent",
-    again: "the second intent's command under a new key",
-};
+pub(super) struct Control;
 
 #[async_trait]
 impl Scenario for Control {
     fn rule(&self) -> Rule {
-        self.rule
+        RULE
     }
 
     fn needs(&self, _: &Drill) -> Option<String> {
@@ -51,7 +35,7 @@ impl Scenario for Control {
             return failed(format!("a fresh intent is counted {before} times before it was asked"));
         }
         let mut last = None;
-        for what in [self.first, self.second] {
+        for what in ["the first intent", "the second intent"] {
             let Begun { names, request, answer } =
                 trial.begin_plainly(what, || trial.intent()).await?;
             trial.remember(&names, &request, &answer);
@@ -67,15 +51,15 @@ impl Scenario for Control {
         // The same command under a new key is a new intent, which nothing may hold back.
         let one = last.unwrap_or_else(|| trial.intent());
         let again = || Names { key: trial.key(), ..one.clone() };
-        let Begun { names: again, .. } = trial.begin_plainly(self.again, again).await?;
+        let what = "the second intent's command under a new key";
+        let Begun { names: again, .. } = trial.begin_plainly(what, again).await?;
         match trial.count_up_to(&again, 2).await? {
             2 => {
                 Ok("each was counted once, and the same content was counted again as something new"
                     .into())
             }
             count => failed(format!(
-                "{} ran too, and both are counted as {}: a duplicate could not be seen",
-                self.again,
+                "{what} ran too, and both are counted as {}: a duplicate could not be seen",
                 effects(count)
             )),
         }

@@ -9,8 +9,8 @@ use crate::{
     http::{
         asking::Begun,
         drill::Drill,
-        exchange::{How, Request},
-        judge::Judged,
+        exchange::{Got, How, Request},
+        judge::{Judged, judge},
         process::Process,
         trial::{Trial, Tried, broken},
         words::{effects, shown},
@@ -123,36 +123,48 @@ async fn at_work(
     }
 }
 
-/// Sends a request, kills the API meanwhile, and starts it again.
+/// Sends a request, kills the API meanwhile, and starts it again; returns what was got before that.
 pub(crate) async fn killed(
     trial: &Trial<'_>,
     process: &Process,
     (names, request): (&Names, &Request),
     what: &str,
     kill: When,
-) -> Tried<()> {
-    match kill {
+) -> Tried<Option<Got>> {
+    let got = match kill {
         When::After(at) => {
             let killed = async {
                 tokio::time::sleep(at).await;
                 process.kill().await;
             };
-            tokio::join!(trial.send(what, request, How::Whole), killed);
+            let (got, ()) = tokio::join!(trial.send(what, request, How::Whole), killed);
+            Some(got)
         }
         When::Effect => {
-            tokio::select! {
-                // An API that shows nothing before its answer is killed right behind it.
-                _ = trial.send(what, request, How::Whole) => {}
-                () = has_acted(trial, names) => {}
+            let got = tokio::select! {
+                got = trial.send(what, request, How::Whole) => Some(got),
+                () = has_acted(trial, names) => None,
+            };
+            // What was answered as done may still be done.
+            if got.as_ref().is_some_and(|got| is_done(trial, got)) {
+                let within = trial.drill.effect_within();
+                drop(tokio::time::timeout(within, has_acted(trial, names)).await);
             }
             process.kill().await;
+            got
         }
-    }
-    process.start().await.map_err(Ended::Failed)
+    };
+    process.start().await.map_err(Ended::Failed)?;
+    Ok(got)
+}
+
+/// Says whether an answer says that it was done.
+pub(crate) fn is_done(trial: &Trial<'_>, got: &Got) -> bool {
+    matches!(judge(&trial.drill.expected, got), Judged::Done(_))
 }
 
 /// Waits until the effect of an intent can be counted.
-async fn has_acted(trial: &Trial<'_>, names: &Names) {
+pub(crate) async fn has_acted(trial: &Trial<'_>, names: &Names) {
     while trial.drill.effects.count(names).await.is_ok_and(|count| count == 0) {
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -54,7 +54,7 @@ pub trait Scenario: Send + Sync {
 #[must_use]
 pub fn all() -> &'static [&'static dyn Scenario] {
     &[
-        &control::HTTP,
+        &control::Control,
         &replay::Replay,
         &lost_answer::LostAnswer,
         &race::Race,

@@ -1,7 +1,7 @@
 //! `race`: equals that come at the same moment.
 
 use async_trait::async_trait;
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 
 use super::{Rule, Scenario};
 use crate::http::{
@@ -38,7 +38,7 @@ impl Scenario for Race {
             let names = trial.intent();
             let request = trial.command(&names);
             let what = format!("round {round}");
-            let got = together(trial, &vec![(what.clone(), request.clone()); racers]).await?;
+            let got = together(trial, &vec![(what.clone(), request.clone()); racers]).await;
             let winners = answers(trial, &got);
             let retry = trial.settled(&format!("{what}, the retry"), &request).await;
             trial.happened_once(&names, &format!("{racers} equals at once in {what}")).await?;
@@ -61,16 +61,21 @@ impl Scenario for Race {
 }
 
 /// Sends requests at the same moment, each on a connection of its own.
-pub(crate) async fn together(trial: &Trial<'_>, requests: &[(String, Request)]) -> Tried<Vec<Got>> {
-    let connections = try_join_all(requests.iter().map(|_| trial.connect())).await?;
+pub(crate) async fn at_once(trial: &Trial<'_>, requests: &[(String, Request)]) -> Vec<Got> {
+    let connections = join_all(requests.iter().map(|_| trial.connect())).await;
     let sent = connections.into_iter().zip(requests);
     let sent = sent.map(|(connection, (what, request))| trial.send_on(connection, what, request));
-    let got = join_all(sent).await;
+    join_all(sent).await
+}
+
+/// Sends requests at the same moment, and asks again for those that were told nothing.
+pub(crate) async fn together(trial: &Trial<'_>, requests: &[(String, Request)]) -> Vec<Got> {
+    let got = at_once(trial, requests).await;
     // What got no answer says nothing, and neither does an error where plain requests meet them too.
     let again = got.into_iter().zip(requests).map(|(got, (what, request))| async move {
         trial.without_error(&format!("{what}, again"), request, got).await
     });
-    Ok(join_all(again).await)
+    join_all(again).await
 }
 
 /// The answers of those that were told that it was done. All others must have been told to come again.

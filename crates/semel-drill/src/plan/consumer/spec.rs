@@ -171,8 +171,9 @@ table! {
         deliveries: usize = 10,
         /// How long one answer may take; up to 10 minutes.
         answer_wait: Duration = "30s",
-        /// How long a message is delivered again until it is acknowledged; up to 24 hours. `--patience`
-        /// of the command line wins.
+        /// How long a message is delivered again until it is acknowledged, and how long the effect of
+        /// one that is acknowledged may take to be there; up to 24 hours. `--patience` of the command line
+        /// wins.
         patience: Duration = "60s",
         /// What the chance of the storm and of the kills starts from, so that it can be had again.
         /// Drawn afresh unless said; `--seed` of the command line wins.

@@ -4,7 +4,10 @@ use std::{
     collections::HashSet,
     hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread::sleep,
     time::Duration,
 };
@@ -19,7 +22,7 @@ use axum::{
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::{Value, json};
 
-use super::inbox::SemelInbox;
+use super::{inbox::SemelInbox, queue::Queue};
 
 const TABLES: &str = "PRAGMA journal_mode = WAL;
     CREATE TABLE IF NOT EXISTS had (id TEXT PRIMARY KEY);
@@ -29,9 +32,16 @@ const TABLES: &str = "PRAGMA journal_mode = WAL;
 /// How many messages a consumer with a short memory remembers.
 const SHORT_MEMORY: u32 = 20;
 
+/// Of how many messages a consumer that loses some loses one.
+const LOSES_ONE_OF: usize = 16;
+
 /// How a consumer goes wrong.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Fault {
+    /// It acknowledges a message, and works then.
+    AcksFirst,
+    /// It acknowledges a copy of what is at work.
+    AcksWhileBusy,
     /// It knows the messages of a batch by the whole batch.
     BatchAsWhole,
     /// It answers 500 to what it cannot handle, for ever.
@@ -40,8 +50,14 @@ pub(super) enum Fault {
     EffectFirst,
     /// It remembers the last few messages only.
     ForgetsSoon,
+    /// It keeps what it did before it failed, and refuses the message.
+    KeepsHalfOfPoison,
+    /// It knows messages by their aggregate.
+    KnowsByAggregate,
     /// It looks, has its effect, and notes the message then: copies at once all look first.
     LooksFirst,
+    /// It acknowledges some messages and forgets them.
+    LosesSome,
     /// It keeps in memory what it had.
     MemoryOnly,
     /// It knows no copies.
@@ -56,14 +72,33 @@ pub(super) enum Fault {
     RefusesWhileBusy,
 }
 
+/// How a consumer is made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Make {
+    /// It goes wrong.
+    Faulty(Fault),
+    /// It keeps each message in a table, acknowledges it, and works then.
+    Queued,
+    /// It has Semel's inbox.
+    SemelInbox,
+    /// It knows a message by its place in its aggregate, and keeps no ids.
+    Versions,
+}
+
+impl From<Option<Fault>> for Make {
+    fn from(fault: Option<Fault>) -> Self {
+        fault.map_or(Self::SemelInbox, Self::Faulty)
+    }
+}
+
 /// One message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Message {
     pub(super) id: String,
     pub(super) aggregate: String,
     pub(super) sequence: i64,
     pub(super) content: Bytes,
-    body: Value,
+    pub(super) body: Value,
 }
 
 /// Why a message was not handled.
@@ -86,21 +121,26 @@ impl From<rusqlite::Error> for Trouble {
 #[derive(Debug)]
 pub(super) struct Desk {
     file: PathBuf,
-    fault: Option<Fault>,
+    make: Make,
     inbox: Option<SemelInbox>,
+    queue: Option<Queue>,
     one_by_one: Mutex<()>,
+    come: AtomicUsize,
     in_memory: Mutex<HashSet<String>>,
     failed_once: Mutex<HashSet<String>>,
 }
 
 impl Desk {
-    /// Opens a desk that goes wrong, or one with Semel's inbox.
-    pub(super) fn open(file: &Path, fault: Option<Fault>) -> Self {
+    /// Opens a desk.
+    pub(super) fn open(file: &Path, make: impl Into<Make>) -> Self {
+        let make = make.into();
         let desk = Self {
             file: file.to_owned(),
-            fault,
-            inbox: fault.is_none().then(|| SemelInbox::open(file)),
+            make,
+            inbox: (make == Make::SemelInbox).then(|| SemelInbox::open(file)),
+            queue: (make == Make::Queued).then(Queue::default),
             one_by_one: Mutex::default(),
+            come: AtomicUsize::default(),
             in_memory: Mutex::default(),
             failed_once: Mutex::default(),
         };
@@ -108,23 +148,32 @@ impl Desk {
         desk
     }
 
+    fn fault(&self) -> Option<Fault> {
+        match self.make {
+            Make::Faulty(fault) => Some(fault),
+            _ => None,
+        }
+    }
+
     pub(super) fn connect(&self) -> Connection {
         let connection = Connection::open(&self.file).unwrap();
         connection.busy_timeout(Duration::from_secs(20)).unwrap();
         // Semel's inbox accepts no commit that a power cut could take back.
-        let flushes = if self.fault.is_some() { "OFF" } else { "FULL" };
+        let flushes = if self.make == Make::SemelInbox { "FULL" } else { "OFF" };
         connection.pragma_update(None, "synchronous", flushes).unwrap();
         connection
     }
 
-    fn handle(&self, message: &Message) -> StatusCode {
-        let handled = match (&self.inbox, self.fault) {
-            (Some(inbox), _) => inbox.handle(self, message),
-            (None, fault) => self.goes_wrong(fault.unwrap(), message),
+    fn handle(self: &Arc<Self>, message: &Message) -> StatusCode {
+        let handled = match self.make {
+            Make::Faulty(fault) => self.goes_wrong(fault, message),
+            Make::Queued => self.queue.as_ref().unwrap().put(self, message),
+            Make::SemelInbox => self.inbox.as_ref().unwrap().handle(self, message),
+            Make::Versions => self.newer_only(message),
         };
         match handled {
             Ok(()) => StatusCode::NO_CONTENT,
-            Err(Trouble::Poison) if self.fault != Some(Fault::PoisonLoops) => {
+            Err(Trouble::Poison) if self.fault() != Some(Fault::PoisonLoops) => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Err(Trouble::Later | Trouble::Poison) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -133,7 +182,8 @@ impl Desk {
 
     /// The effect of a message.
     pub(super) fn bill(&self, db: &Connection, message: &Message) -> Result<(), Trouble> {
-        if !message.body["amount"].is_number() {
+        let is_poison = !message.body["amount"].is_number();
+        if is_poison && self.fault() != Some(Fault::KeepsHalfOfPoison) {
             return Err(Trouble::Poison);
         }
         let pause = Duration::from_millis(message.body["pause_ms"].as_u64().unwrap_or(4) / 2);
@@ -143,13 +193,16 @@ impl Desk {
         let fails = message.body["fails_first"].as_bool().unwrap_or(false);
         let fails = fails && self.failed_once.lock().unwrap().insert(message.id.clone());
         // Half-way is before the effect for whoever notes first, and behind it for the others.
-        if !fails || self.fault != Some(Fault::NotesFirst) {
+        if !fails || self.fault() != Some(Fault::NotesFirst) {
             db.execute("INSERT INTO invoice VALUES (?1)", [order])?;
         }
         if fails {
             return Err(Trouble::Later);
         }
-        let newest = match self.fault {
+        if is_poison {
+            return Err(Trouble::Poison);
+        }
+        let newest = match self.fault() {
             Some(Fault::OverwritesNewer) => "excluded.sequence",
             _ => "max(sequence, excluded.sequence)",
         };
@@ -162,10 +215,51 @@ impl Desk {
         Ok(())
     }
 
-    fn goes_wrong(&self, fault: Fault, message: &Message) -> Result<(), Trouble> {
+    /// Takes a message that is newer than the last of its aggregate.
+    fn newer_only(&self, message: &Message) -> Result<(), Trouble> {
+        let mut db = self.connect();
+        let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let newest = "SELECT coalesce(max(sequence), 0) FROM state WHERE aggregate = ?1";
+        let newest: i64 = transaction.query_row(newest, [&message.aggregate], |row| row.get(0))?;
+        if message.sequence <= newest {
+            return Ok(());
+        }
+        self.bill(&transaction, message)?;
+        Ok(transaction.commit()?)
+    }
+
+    fn goes_wrong(self: &Arc<Self>, fault: Fault, message: &Message) -> Result<(), Trouble> {
         let mut db = self.connect();
         let one_by_one = || self.one_by_one.lock().unwrap();
         match fault {
+            Fault::AcksFirst => {
+                let (desk, message) = (self.clone(), message.clone());
+                std::thread::spawn(move || {
+                    let pause = message.body["pause_ms"].as_u64().unwrap_or(50);
+                    sleep(Duration::from_millis(pause));
+                    // The fault: nobody hears of what becomes of it.
+                    drop(desk.once(&mut desk.connect(), &message.id, &message));
+                });
+                Ok(())
+            }
+            Fault::AcksWhileBusy => {
+                if !self.in_memory.lock().unwrap().insert(message.id.clone()) {
+                    return Ok(());
+                }
+                let handled = self.once(&mut db, &message.id, message);
+                self.in_memory.lock().unwrap().remove(&message.id);
+                handled
+            }
+            Fault::KeepsHalfOfPoison if !message.body["amount"].is_number() => {
+                self.bill(&db, message)
+            }
+            Fault::KnowsByAggregate => self.once(&mut db, &message.aggregate, message),
+            Fault::LosesSome => {
+                if self.come.fetch_add(1, Ordering::Relaxed) % LOSES_ONE_OF == LOSES_ONE_OF - 1 {
+                    return Ok(());
+                }
+                self.once(&mut db, &message.id, message)
+            }
             Fault::Naive => self.bill(&db, message),
             Fault::LooksFirst => {
                 if had(&db, &message.id)? {
@@ -214,9 +308,10 @@ impl Desk {
                 let id = format!("{} {}", message.id, digest(&message.content));
                 self.once(&mut db, &id, message)
             }
-            Fault::BatchAsWhole | Fault::OverwritesNewer | Fault::PoisonLoops => {
-                self.once(&mut db, &message.id, message)
-            }
+            Fault::BatchAsWhole
+            | Fault::KeepsHalfOfPoison
+            | Fault::OverwritesNewer
+            | Fault::PoisonLoops => self.once(&mut db, &message.id, message),
         }
     }
 
@@ -248,12 +343,16 @@ fn digest(content: &[u8]) -> u64 {
 
 /// Returns the routes of a consumer.
 pub(super) fn router(desk: Desk) -> Router {
+    let desk = Arc::new(desk);
+    if let Some(queue) = &desk.queue {
+        queue.work(&desk);
+    }
     Router::new()
         .route("/events", post(event))
         .route("/batches", post(batch))
         .route("/effects/{order}", get(effects))
         .route("/states/{aggregate}", get(state))
-        .with_state(Arc::new(desk))
+        .with_state(desk)
 }
 
 async fn event(State(desk): State<Arc<Desk>>, headers: HeaderMap, content: Bytes) -> StatusCode {
@@ -274,7 +373,7 @@ async fn batch(State(desk): State<Arc<Desk>>, content: Bytes) -> StatusCode {
     let handle = move || {
         for item in items {
             let id = item["id"].as_str().unwrap();
-            let id = match desk.fault {
+            let id = match desk.fault() {
                 Some(Fault::BatchAsWhole) => format!("{id} {of_batch}"),
                 _ => id.to_owned(),
             };

@@ -18,12 +18,12 @@ fn a_gateway_makes_a_consumer_of_an_api_that_knows_no_copies() {
     assert_eq!(output.status.code(), Some(0), "{told}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&json["outcome"], &json["contract"]), (&"kept".into(), &Value::Null));
-    assert_eq!((&json["counts"]["kept"], &json["counts"]["not_tried"]), (&11.into(), &5.into()));
+    assert_eq!((&json["counts"]["kept"], &json["counts"]["not_tried"]), (&11.into(), &6.into()));
     let sent = json["rules"][0]["exchanges"][0]["request"]["headers"].as_array().unwrap();
     let sent: Vec<_> = sent.iter().map(|header| header[0].as_str().unwrap()).collect();
     assert!(sent.contains(&"ce-id") && sent.contains(&"idempotency-key"), "{sent:?}");
     let junit = std::fs::read_to_string(junit).unwrap();
-    assert_eq!(junit.matches("<testcase ").count(), 16, "{junit}");
+    assert_eq!(junit.matches("<testcase ").count(), 17, "{junit}");
 
     let only = ["--only", "copy", "--target", &demo.api];
     let output = drill(&[&["consumer", "--plan", "demo-events"], &only[..]].concat());
@@ -34,13 +34,20 @@ fn a_gateway_makes_a_consumer_of_an_api_that_knows_no_copies() {
 
 #[test]
 fn what_is_wrong_with_a_consumers_drill_ends_with_2() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, messages) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let api = written(folder.path(), "name = \"x\"\n[request]\npath = \"/\"\n");
+    let messages = written(messages.path(), PLAN);
     for (arguments, says) in [
         (&["consumer", "--plan", "cloudevents", "--only", "copi"][..], "did you mean `copy`?"),
-        (&["consumer", "--plan", "demo"], "the built-in plans are cloudevents, demo-events"),
-        (&["consumer", "--plan", &api], "there is no setting `request`"),
-        (&["http", "--plan", "cloudevents"], "the built-in plans are demo, ietf, stripe"),
+        (&["consumer", "--plan", "dmo"], "the built-in plans are cloudevents, demo-events"),
+        (&["consumer", "--plan", "demo"], "the plan of an API: `semel-drill http --plan demo`"),
+        (&["consumer", "--plan", &api], "this is the plan of an API: `semel-drill http --plan "),
+        (&["http", "--plan", &messages], "this is the plan of a consumer: `semel-drill consumer"),
+        (&["http", "--plan", "clodevents"], "the built-in plans are demo, ietf, stripe"),
+        (
+            &["http", "--plan", "cloudevents"],
+            "this is the plan of a consumer: `semel-drill consumer",
+        ),
     ] {
         check(arguments, 2, says);
     }
@@ -53,7 +60,7 @@ fn a_plan_for_a_consumer_is_known_by_its_message() {
     assert_eq!(kind_of(&file), Drilled::Consumer);
     let checked = String::from_utf8(drill(&["plan", "check", &file]).stdout).unwrap();
     assert!(
-        checked.contains("billing: 14 of 16 rules can be tried; it names no target"),
+        checked.contains("billing: 14 of 17 rules can be tried; it names no target"),
         "{checked}"
     );
     for builtin in BUILTIN {

@@ -4,7 +4,11 @@ mod billing;
 mod command;
 mod faults;
 mod inbox;
+mod lost;
+mod one_by_one;
 mod program;
+mod queue;
+mod right;
 mod service;
 
 use semel_drill::{consumer::Consumer, http::Target, plan::ConsumerPlan, report::Verdict};
@@ -19,7 +23,7 @@ body = '{"order":"{{intent}}","amount":1000}'
 [variants]
 changed = '{"order":"{{intent}}","amount":2000}'
 poison = '{"order":"{{intent}}","amount":"a lot"}'
-fails_first = '{"order":"{{intent}}","amount":1000,"fails_first":true}'
+fails_first = '{"order":"{{intent}}","amount":1000,"fails_first":true,"pause_ms":60}'
 slow = '{"order":"{{intent}}","amount":1000,"pause_ms":150}'
 [batch]
 path = "/batches"

@@ -232,24 +232,8 @@ impl Desk {
         let mut db = self.connect();
         let one_by_one = || self.one_by_one.lock().unwrap();
         match fault {
-            Fault::AcksFirst => {
-                let (desk, message) = (self.clone(), message.clone());
-                std::thread::spawn(move || {
-                    let pause = message.body["pause_ms"].as_u64().unwrap_or(50);
-                    sleep(Duration::from_millis(pause));
-                    // The fault: nobody hears of what becomes of it.
-                    drop(desk.once(&mut desk.connect(), &message.id, &message));
-                });
-                Ok(())
-            }
-            Fault::AcksWhileBusy => {
-                if !self.in_memory.lock().unwrap().insert(message.id.clone()) {
-                    return Ok(());
-                }
-                let handled = self.once(&mut db, &message.id, message);
-                self.in_memory.lock().unwrap().remove(&message.id);
-                handled
-            }
+            Fault::AcksFirst => self.works_later(message),
+            Fault::AcksWhileBusy => self.unless_busy(&mut db, message),
             Fault::KeepsHalfOfPoison if !message.body["amount"].is_number() => {
                 self.bill(&db, message)
             }
@@ -313,6 +297,26 @@ impl Desk {
             | Fault::OverwritesNewer
             | Fault::PoisonLoops => self.once(&mut db, &message.id, message),
         }
+    }
+
+    fn works_later(self: &Arc<Self>, message: &Message) -> Result<(), Trouble> {
+        let (desk, message) = (self.clone(), message.clone());
+        std::thread::spawn(move || {
+            let pause = message.body["pause_ms"].as_u64().unwrap_or(50);
+            sleep(Duration::from_millis(pause));
+            // The fault: nobody hears of what becomes of it.
+            drop(desk.once(&mut desk.connect(), &message.id, &message));
+        });
+        Ok(())
+    }
+
+    fn unless_busy(&self, db: &mut Connection, message: &Message) -> Result<(), Trouble> {
+        if !self.in_memory.lock().unwrap().insert(message.id.clone()) {
+            return Ok(());
+        }
+        let handled = self.once(db, &message.id, message);
+        self.in_memory.lock().unwrap().remove(&message.id);
+        handled
     }
 
     /// The effect and the note in one transaction, as it is right.

@@ -1,9 +1,13 @@
 //! What a claim and its end cost beside two bare `SET`s on the same kind of connection, a replay beside a bare
 //! `GET`, and a finished record in memory beside a bare key.
 //!
-//! `cargo bench -p semel-redis --bench leased -- [--json] [--seconds N] [--callers N]`
+//! Beside those stands what any step that is one script must cost: the same two `SET`s, each inside a script that does
+//! nothing else, and a script that does nothing at all.
 //!
-//! The server is a private one that flushes every write, on the disk of the temporary folder.
+//! `cargo bench -p semel-redis --bench leased -- [--json] [--memory] [--valkey] [--seconds N] [--callers N]`
+//!
+//! The server is a private one that flushes every write, on the disk of the temporary folder; with `--memory` in
+//! memory, where a flush costs nothing and only the processor's time is left.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redis::{Client, aio::MultiplexedConnection, cmd};
+use redis::{AsyncConnectionConfig, Client, aio::MultiplexedConnection, cmd};
 use semel::{
     Fingerprint, IntentId, Key, Operation, Outcome, Scope, Store, Tenant, Timestamp, Token,
     decide::{Ask, Compare, Finish, FinishKind, OnLost},
@@ -34,7 +38,10 @@ use semel_testkit::servers::{Medium, Redis, RedisKind};
 const RETAIN: Duration = Duration::from_secs(3_600);
 const BODY: &str = "{\"id\":7,\"state\":\"paid\",\"amount\":1000}";
 /// How often each side is measured, in turns.
-const TURNS: u32 = 3;
+const TURNS: usize = 5;
+/// What one bare step is inside a script.
+const SET_BY_SCRIPT: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 3600000)";
+const NOTHING: &str = "return 1";
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
@@ -44,68 +51,91 @@ fn main() {
     };
     let span = Duration::from_secs(number("--seconds", 2));
     let callers = number("--callers", 64);
+    let has = |name: &str| words.iter().any(|word| word == name);
+    let medium = if has("--memory") { Medium::Memory } else { Medium::Disk };
+    let kind = if has("--valkey") { RedisKind::Valkey9 } else { RedisKind::Redis7 };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let told = runtime.block_on(measured(span, callers));
-    if words.iter().any(|word| word == "--json") {
+    let told = runtime.block_on(measured(kind, medium, span, callers));
+    let rates = told.rates.map(median);
+    let [pairs, bare, scripted, replays, gets, nothings] = rates;
+    let [of_bare, of_scripted, of_gets, of_nothings] = [
+        ratio(&told.rates, 0, 1),
+        ratio(&told.rates, 0, 2),
+        ratio(&told.rates, 3, 4),
+        ratio(&told.rates, 3, 5),
+    ];
+    let bytes = told.bytes;
+    if has("--json") {
         println!(
-            "{{\"bench\":\"leased\",\"callers\":{callers},\"pairs_per_s\":{:.0},\"bare_pairs_per_s\":{:.0},\
-             \"pair_ratio\":{:.2},\"replays_per_s\":{:.0},\"gets_per_s\":{:.0},\"replay_ratio\":{:.2},\
-             \"bytes_per_record\":{}}}",
-            told.pairs,
-            told.bare_pairs,
-            told.pairs / told.bare_pairs,
-            told.replays,
-            told.gets,
-            told.replays / told.gets,
-            told.bytes,
+            "{{\"bench\":\"leased\",\"callers\":{callers},\"pairs_per_s\":{pairs:.0},\"bare_pairs_per_s\":{bare:.0},\
+             \"pair_ratio\":{of_bare:.2},\"scripted_pairs_per_s\":{scripted:.0},\"scripted_ratio\":{of_scripted:.2},\
+             \"replays_per_s\":{replays:.0},\"gets_per_s\":{gets:.0},\"replay_ratio\":{of_gets:.2},\
+             \"nothings_per_s\":{nothings:.0},\"nothing_ratio\":{of_nothings:.2},\"bytes_per_record\":{bytes}}}"
         );
         return;
     }
-    println!("{callers} callers, claim and end       {:>9.0} /s", told.pairs);
-    println!("{callers} callers, SET NX and SET      {:>9.0} /s", told.bare_pairs);
-    println!("ratio                         {:>9.2}", told.pairs / told.bare_pairs);
-    println!("{callers} callers, replays             {:>9.0} /s", told.replays);
-    println!("{callers} callers, GET                 {:>9.0} /s", told.gets);
-    println!("ratio                         {:>9.2}", told.replays / told.gets);
-    println!("a finished record             {:>9} bytes", told.bytes);
+    println!("{callers} callers, claim and end         {pairs:>9.0} /s");
+    println!("   SET NX and SET                {bare:>9.0} /s   ratio {of_bare:.2}");
+    println!("   the same by scripts           {scripted:>9.0} /s   ratio {of_scripted:.2}");
+    println!("{callers} callers, replays               {replays:>9.0} /s");
+    println!("   GET                           {gets:>9.0} /s   ratio {of_gets:.2}");
+    println!("   a script that does nothing    {nothings:>9.0} /s   ratio {of_nothings:.2}");
+    println!("a finished record                {bytes:>9} bytes");
 }
 
 struct Told {
-    pairs: f64,
-    bare_pairs: f64,
-    replays: f64,
-    gets: f64,
+    /// Of each turn: pairs, bare ones, ones by scripts, replays, `GET`s, and scripts that do nothing.
+    rates: [[f64; TURNS]; 6],
     bytes: u64,
 }
 
-async fn measured(span: Duration, callers: u64) -> Told {
-    let server = Redis::builder(RedisKind::Redis7).medium(Medium::Disk).start().await;
+fn median(mut values: [f64; TURNS]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[TURNS / 2]
+}
+
+/// The median of the ratios of turns beside each other.
+fn ratio(rates: &[[f64; TURNS]; 6], ours: usize, bare: usize) -> f64 {
+    median(std::array::from_fn(|turn| rates[ours][turn] / rates[bare][turn]))
+}
+
+async fn measured(kind: RedisKind, medium: Medium, span: Duration, callers: u64) -> Told {
+    let server = Redis::builder(kind).medium(medium).start().await;
     let store = Arc::new(RedisStore::builder(&server.url()).open().await.unwrap());
     let client = Client::open(server.url()).unwrap();
-    let bare = client.get_multiplexed_async_connection().await.unwrap();
+    let patient = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+    let bare = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
     let before = used(&server).await;
     for n in 0..5_000 {
         paid(&store, n).await;
     }
     let bytes = (used(&server).await - before) / 5_000;
-    let mut told = Told { pairs: 0.0, bare_pairs: 0.0, replays: 0.0, gets: 0.0, bytes };
-    let turns = f64::from(TURNS);
-    for turn in 0..u64::from(TURNS) {
-        let first = (turn + 1) << 40;
+    let mut told = Told { rates: [[0.0; TURNS]; 6], bytes };
+    let digests = [SET_BY_SCRIPT, NOTHING].map(redis::Script::new);
+    for script in &digests {
+        script.prepare_invoke().load_async(&mut bare.clone()).await.unwrap();
+    }
+    let [set, nothing] = digests.map(|script| Arc::<str>::from(script.get_hash()));
+    for turn in 0..TURNS {
+        let first = (u64::try_from(turn).unwrap() + 1) << 40;
         let pair = |n| {
             let store = Arc::clone(&store);
             async move { paid(&store, first + n).await }
         };
-        told.pairs += rate(span, callers, pair).await / turns;
+        told.rates[0][turn] = rate(span, callers, pair).await;
         let pair = |n| set_twice(bare.clone(), first + n);
-        told.bare_pairs += rate(span, callers, pair).await / turns;
+        told.rates[1][turn] = rate(span, callers, pair).await;
+        let pair = |n| set_twice_by(Arc::clone(&set), bare.clone(), first + n);
+        told.rates[2][turn] = rate(span, callers, pair).await;
         let replay = |n| {
             let store = Arc::clone(&store);
             async move { replayed(&store, n % 5_000).await }
         };
-        told.replays += rate(span, callers, replay).await / turns;
+        told.rates[3][turn] = rate(span, callers, replay).await;
         let get = |n: u64| got(bare.clone(), (1 << 40) + n % 1_000);
-        told.gets += rate(span, callers, get).await / turns;
+        told.rates[4][turn] = rate(span, callers, get).await;
+        let run = |_| ran(Arc::clone(&nothing), bare.clone());
+        told.rates[5][turn] = rate(span, callers, run).await;
     }
     told
 }
@@ -183,4 +213,19 @@ async fn set_twice(mut connection: MultiplexedConnection, n: u64) {
 async fn got(mut connection: MultiplexedConnection, n: u64) {
     let key = format!("bare:8e03978e-40d5-43e8-bc93-{n:012x}");
     let _: Option<Vec<u8>> = cmd("GET").arg(&key).query_async(&mut connection).await.unwrap();
+}
+
+async fn set_twice_by(digest: Arc<str>, mut connection: MultiplexedConnection, n: u64) {
+    let key = format!("scripted:8e03978e-40d5-43e8-bc93-{n:012x}");
+    for value in ["running", BODY] {
+        let mut run = cmd("EVALSHA");
+        run.arg(&*digest).arg(1).arg(&key).arg(value);
+        run.query_async::<()>(&mut connection).await.unwrap();
+    }
+}
+
+async fn ran(digest: Arc<str>, mut connection: MultiplexedConnection) {
+    let mut run = cmd("EVALSHA");
+    run.arg(&*digest).arg(0);
+    assert_eq!(run.query_async::<u8>(&mut connection).await.unwrap(), 1);
 }

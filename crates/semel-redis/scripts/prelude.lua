@@ -1,19 +1,6 @@
--- What every script begins with: the store's time, and the places of a stored record.
+-- What the scripts have in common that do seldom things, or one thing at a time.
 --
--- A record is one string; src/row.rs documents its bytes. Numbers of Lua are exact below 2^53, which in microseconds
--- is the year 2255; what is past it stands for "never" and is kept as the largest instant.
-local EXACT = 9007199254740992
-local NEVER = '\127\255\255\255\255\255\255\255'
--- How long a record that is over stays, in milliseconds, before the server may drop it: what is over is judged by
--- the store's time at every read, and a repeat that comes late is still recognised.
-local GRACE = 60000
-
--- The time when the script decides, in microseconds.
-local function clock()
---[[clock]]
-end
-
-local now = clock()
+-- A record is one string; src/row.rs documents its bytes.
 local told = string.format('%.0f', now)
 
 local function u64(bytes, at)
@@ -22,13 +9,6 @@ end
 
 local function be8(number)
   return struct.pack('>I8', number)
-end
-
--- The instant `span` from now, as bytes.
-local function after(span)
-  local instant = now + tonumber(span)
-  if instant >= EXACT then return NEVER end
-  return be8(instant)
 end
 
 -- How long until an instant, as the server wants it for a key that expires; nil for never.
@@ -56,13 +36,6 @@ end
 
 local function mark(floor)
   return floor and string.sub(floor, 9) or ''
-end
-
--- Ends the script before its first write, where the store is closed.
-local function refuse_if_closed(floor)
-  local why = mark(floor)
-  if why == 'arriving' then error({ err = 'ARRIVING the store is closed for what is brought into it' }) end
-  if why ~= '' then error({ err = 'AWAY the store is closed' }) end
 end
 
 -- Writes a record and whatever finds it. `at` names the record, its outcome, the floor, and the sets of all names, of
@@ -99,26 +72,9 @@ local function put(member, value, outcome, floor)
   write(KEYS, member, value, outcome, floor)
 end
 
-local function is_ended(value)
-  local state = string.sub(value, 2, 2)
-  return state == 'd' or state == 'f'
-end
-
--- What is stored: the record and its outcome.
-local function seen()
-  local value = redis.call('GET', KEYS[1])
-  local outcome = value and is_ended(value) and redis.call('GET', KEYS[2])
-  return value, outcome
-end
-
 -- Writes a row of the audit, behind the server's time, which says in what order rows came; only so many are kept.
 local function note(audit, row, kept)
   local time = redis.call('TIME')
   redis.call('LPUSH', audit, be8(tonumber(time[1]) * 1000000 + tonumber(time[2])) .. row)
   redis.call('LTRIM', audit, 0, tonumber(kept) - 1)
-end
-
--- Makes the server count an answer as a write, where the caller waits until replicas or a disk have what it says.
-local function touch(mark, wanted)
-  if wanted == '1' then redis.call('SET', mark, '') end
 end

@@ -99,9 +99,11 @@ impl Link {
         args: &[&[u8]],
     ) -> Result<Vec<Value>, Fault> {
         let said = |whole| {
-            let mut said = if whole { cmd("EVAL") } else { cmd("EVALSHA") };
-            let script = if whole { &script.text } else { &script.digest };
-            said.arg(&**script).arg(keys.len());
+            let script = if whole { ("EVAL", &script.text) } else { ("EVALSHA", &script.digest) };
+            let parts = keys.iter().map(Vec::len).chain(args.iter().map(|arg| arg.len()));
+            let mut said =
+                Cmd::with_capacity(3 + keys.len() + args.len(), 64 + parts.sum::<usize>());
+            said.arg(script.0).arg(&**script.1).arg(keys.len());
             said.arg(keys).arg(args);
             said
         };
@@ -157,14 +159,9 @@ impl Link {
     async fn once(&self, to: To<'_>, said: Cmd, waits: bool) -> Result<Value, Fault> {
         let line = &self.lines[self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len()];
         let (number, live) = line.live(&self.connector).await?;
-        let mut pipeline = Pipeline::new();
-        pipeline.add_command(said);
-        let wait = if waits { self.wait.commands() } else { Vec::new() };
-        let count = 1 + wait.len();
-        for wait in wait {
-            pipeline.add_command(wait);
-        }
-        let answered = live.say(to, pipeline, count).await;
+        let behind = if waits { self.wait.commands() } else { Vec::new() };
+        let count = 1 + behind.len();
+        let answered = live.say(to, said, behind).await;
         // Which of several commands was refused is not told: what names no key is sent elsewhere by the node's state
         // alone, and may come behind a script that ran.
         let is_doubtful = |fault: &Fault| count > 1 && fault.next == Next::Elsewhere;
@@ -220,24 +217,34 @@ impl Line {
 }
 
 impl Live {
-    async fn say(self, to: To<'_>, said: Pipeline, count: usize) -> Result<Vec<Value>, Fault> {
+    async fn say(self, to: To<'_>, said: Cmd, behind: Vec<Cmd>) -> Result<Vec<Value>, Fault> {
+        let count = 1 + behind.len();
         match (self, to) {
+            (Self::One(mut connection), _) if behind.is_empty() => {
+                Ok(vec![connection.send_packed_command(&said).await?])
+            }
             (Self::One(mut connection), _) => {
+                let said = pipeline([said].into_iter().chain(behind));
                 Ok(connection.send_packed_commands(&said, 0, count).await?)
             }
             (Self::Cluster(mut cluster), To::Bucket(slot)) => {
+                let said = pipeline([said].into_iter().chain(behind));
                 let route = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
                 Ok(cluster.route_pipeline(said, 0, count, route).await?)
             }
             (Self::Cluster(mut cluster), To::Node(host, port)) => {
-                let mut asking = Pipeline::new();
-                asking.add_command(cmd("ASKING"));
-                for said in said.cmd_iter() {
-                    asking.add_command(said.clone());
-                }
+                let asking = pipeline([cmd("ASKING"), said].into_iter().chain(behind));
                 let route = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
                 Ok(cluster.route_pipeline(asking, 1, count, route).await?)
             }
         }
     }
+}
+
+fn pipeline(said: impl Iterator<Item = Cmd>) -> Pipeline {
+    let mut pipeline = Pipeline::new();
+    said.for_each(|said| {
+        pipeline.add_command(said);
+    });
+    pipeline
 }

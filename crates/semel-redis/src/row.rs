@@ -108,6 +108,12 @@ pub(crate) fn record(id: IntentId, bytes: &[u8], outcome: Option<&[u8]>) -> Resu
     Ok(record)
 }
 
+/// Says whether a record has ended: only then what lies under the key of its outcome is its outcome.
+pub(crate) fn is_ended(bytes: &[u8]) -> bool {
+    let ended = [State::Done, State::Failed].map(letter);
+    bytes.get(1).is_some_and(|state| ended.contains(state))
+}
+
 /// Reads the beginning of a record: what tells its state and times. The rest stays empty.
 pub(crate) fn head(id: IntentId, bytes: &[u8]) -> Result<Record, Fault> {
     Reader(bytes).head(id)

@@ -3,10 +3,14 @@
 //!
 //! They are no function library: a library would have to be loaded into every node of a cluster, also one that joins
 //! later, by whoever may write there. A script that a node does not know is sent whole, once, and runs at once.
+//!
+//! Every run makes the local functions of its script anew, so that the quick ones begin with no more than they need.
 
 use redis::Script as Text;
 
-/// What the scripts begin with, but for the clock.
+/// What all scripts begin with, but for the clock.
+const STEP: &str = include_str!("../scripts/step.lua");
+/// What those begin with besides that do seldom things.
 const PRELUDE: &str = include_str!("../scripts/prelude.lua");
 /// Stands where the body of the clock goes.
 const CLOCK: &str = "--[[clock]]";
@@ -42,26 +46,26 @@ pub(crate) struct Scripts {
 impl Scripts {
     /// Puts them together with the body of the function that tells the time.
     pub(crate) fn new(clock: Option<&str>) -> Self {
-        let prelude = PRELUDE.replace(CLOCK, clock.unwrap_or(SERVER_CLOCK));
-        let script = |body: &str| {
-            let text = format!("{prelude}\n{body}");
+        let step = STEP.replace(CLOCK, clock.unwrap_or(SERVER_CLOCK));
+        let script = |begin: &str, body: &str| {
+            let text = format!("{step}\n{begin}\n{body}");
             let digest = Text::new(&text).get_hash().into();
             Script { text: text.into(), digest }
         };
         Self {
-            bring: script(include_str!("../scripts/move/bring.lua")),
-            claim: script(include_str!("../scripts/record/claim.lua")),
-            close: script(include_str!("../scripts/move/close.lua")),
-            complete: script(include_str!("../scripts/record/complete.lua")),
-            count: script(include_str!("../scripts/record/count.lua")),
-            drop: script(include_str!("../scripts/record/drop.lua")),
-            due: script(include_str!("../scripts/record/due.lua")),
-            note: script(include_str!("../scripts/audit/note.lua")),
-            raise: script(include_str!("../scripts/move/raise.lua")),
-            read: script(include_str!("../scripts/record/read.lua")),
-            recall: script(include_str!("../scripts/audit/recall.lua")),
-            renew: script(include_str!("../scripts/record/renew.lua")),
-            swap: script(include_str!("../scripts/record/swap.lua")),
+            bring: script(PRELUDE, include_str!("../scripts/move/bring.lua")),
+            claim: script("", include_str!("../scripts/record/claim.lua")),
+            close: script(PRELUDE, include_str!("../scripts/move/close.lua")),
+            complete: script("", include_str!("../scripts/record/complete.lua")),
+            count: script(PRELUDE, include_str!("../scripts/record/count.lua")),
+            drop: script(PRELUDE, include_str!("../scripts/record/drop.lua")),
+            due: script(PRELUDE, include_str!("../scripts/record/due.lua")),
+            note: script(PRELUDE, include_str!("../scripts/audit/note.lua")),
+            raise: script(PRELUDE, include_str!("../scripts/move/raise.lua")),
+            read: script("", include_str!("../scripts/record/read.lua")),
+            recall: script(PRELUDE, include_str!("../scripts/audit/recall.lua")),
+            renew: script("", include_str!("../scripts/record/renew.lua")),
+            swap: script(PRELUDE, include_str!("../scripts/record/swap.lua")),
         }
     }
 }

@@ -52,6 +52,9 @@ impl Store for RedisStore {
 
     async fn claim(&self, asks: Vec<Ask>) -> Result<Vec<Claimed>, StoreError> {
         claims_within_bounds(&asks)?;
+        if let [ask] = &asks[..] {
+            return Ok(vec![self.claimed(ask).await?]);
+        }
         let together = together(asks.iter().map(|ask| &ask.id));
         Ok(all(asks.iter().map(|ask| self.claimed(ask)).collect(), together).await?)
     }

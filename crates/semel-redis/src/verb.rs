@@ -3,7 +3,7 @@
 
 use redis::Value;
 use semel::{
-    Fence, IntentId, Permit, Record, StoreError, StoreErrorKind, Timestamp, codec,
+    Fence, IntentId, Permit, Record, StoreError, StoreErrorKind, Timestamp, Token, codec,
     decide::{
         self, Ask, Decision, Finish, FinishKind, ReleaseAsk, Resolution, ResolveAsk,
         ResolveDecision, Settle,
@@ -50,28 +50,37 @@ impl<'a> Next<'a> {
 impl RedisStore {
     /// The keys of a record's scripts, in the order that all of them have.
     pub(crate) fn keys(&self, place: &Place) -> Vec<Vec<u8>> {
+        self.keys_of(place, ["r", "o"], ["floor", "names", "held", "due", "mark"])
+    }
+
+    /// Some keys of a record, and behind them some of its bucket.
+    fn keys_of<const N: usize>(
+        &self,
+        place: &Place,
+        of_record: [&str; 2],
+        of_bucket: [&str; N],
+    ) -> Vec<Vec<u8>> {
         let bucket = self.link.space.bucket(place.bucket);
-        let mut keys = vec![bucket.of("r", &place.name), bucket.of("o", &place.name)];
-        keys.extend(["floor", "names", "held", "due", "mark"].map(|what| bucket.key(what)));
-        keys
+        let own = of_record.into_iter().map(|what| bucket.of(what, &place.name));
+        own.chain(of_bucket.into_iter().map(|what| bucket.key(what))).collect()
     }
 
     pub(crate) async fn claimed(&self, ask: &Ask) -> Result<Claimed, Fault> {
         let (place, blank) = (Space::place(&ask.id), row::blank(ask));
-        let (keys, not_after) = (self.keys(&place), digits(ask.not_after.as_micros()));
+        let keys = self.keys_of(&place, ["r", "o"], ["floor", "names", "held", "mark"]);
+        let not_after = digits(ask.not_after.as_micros());
         let args = [&blank[..], &not_after, &place.name, self.link.waits()];
         for _ in 0..ROUNDS {
             let said = self.link.run(place.bucket, &self.scripts.claim, &keys, &args).await?;
             let [now, granted, bytes, outcome, floor] = five(said)?;
-            let seen = saw(&ask.id, now, bytes, outcome)?;
-            let now = seen.now;
             if granted == Value::Int(1) {
-                let record = seen.record.ok_or_else(odd)?;
-                let grant = Some(decide::Grant::Fresh);
-                let answer = ClaimAnswer::Granted { permit: record.permit(), grant };
-                return Ok(Claimed { answer, now });
+                let (id, fence) = (ask.id.clone(), fence(bytes)?);
+                let permit = Permit { id, token: ask.token, fence, incarnation: 0 };
+                let answer = ClaimAnswer::Granted { permit, grant: Some(decide::Grant::Fresh) };
+                return Ok(Claimed { answer, now: instant(now)? });
             }
-            let floor = fence(floor)?;
+            let seen = saw(&ask.id, now, bytes, outcome)?;
+            let (now, floor) = (seen.now, fence(floor)?);
             if let Some(answer) = self.decided(&place, seen, ask, floor).await? {
                 return Ok(Claimed { answer, now });
             }
@@ -112,9 +121,9 @@ impl RedisStore {
         let place = Space::place(&renewal.id);
         let bucket = self.link.space.bucket(place.bucket);
         let keys = [bucket.of("r", &place.name), bucket.key("mark"), bucket.key("floor")];
-        let fence = renewal.fence.get().to_be_bytes();
+        let permit = permit_bytes(renewal.token, renewal.fence);
         let lease = row::span(renewal.lease).to_be_bytes();
-        let args = [&renewal.token.as_bytes()[..], &fence, &lease, self.link.waits()];
+        let args = [&permit[..], &lease, self.link.waits()];
         let said = self.link.run(place.bucket, &self.scripts.renew, &keys, &args).await?;
         match &said[..] {
             [_, Value::Int(1)] => Ok(Renewed::Held),
@@ -176,15 +185,13 @@ impl RedisStore {
             .run(
                 place.bucket,
                 &self.scripts.complete,
-                &self.keys(place),
+                &self.keys_of(place, ["r", "o"], ["floor", "held", "due", "mark"]),
                 &[
-                    permit.token.as_bytes(),
-                    &permit.fence.get().to_be_bytes(),
+                    &permit_bytes(permit.token, permit.fence),
                     &[row::letter(state)],
                     &digits(row::span(finish.replay_for)),
                     &digits(row::span(finish.remember_for.max(finish.replay_for))),
                     &rest,
-                    if outcome.is_some() { b"1" } else { b"0" },
                     outcome.as_deref().unwrap_or_default(),
                     &place.name,
                     self.link.waits(),
@@ -320,7 +327,7 @@ pub(crate) fn digits(number: impl Into<u64>) -> Vec<u8> {
 pub(crate) fn saw(id: &IntentId, now: Value, bytes: Value, outcome: Value) -> Result<Seen, Fault> {
     let now = instant(now)?;
     let bytes = self::bytes(bytes)?;
-    let outcome = self::bytes(outcome)?;
+    let outcome = self::bytes(outcome)?.filter(|_| bytes.as_deref().is_some_and(row::is_ended));
     let record = bytes
         .as_deref()
         .map(|bytes| row::record(id.clone(), bytes, outcome.as_deref()))
@@ -330,6 +337,9 @@ pub(crate) fn saw(id: &IntentId, now: Value, bytes: Value, outcome: Value) -> Re
 
 /// Reads an instant that a script told.
 pub(crate) fn instant(told: Value) -> Result<Timestamp, Fault> {
+    if let Value::Int(micros) = told {
+        return Ok(Timestamp::from_micros(u64::try_from(micros).map_err(|_| odd())?));
+    }
     let text = bytes(told)?.and_then(|bytes| String::from_utf8(bytes).ok());
     let micros = text.and_then(|text| text.parse().ok()).ok_or_else(odd)?;
     Ok(Timestamp::from_micros(micros))
@@ -342,6 +352,14 @@ pub(crate) fn bytes(told: Value) -> Result<Option<Vec<u8>>, Fault> {
         Value::Nil => Ok(None),
         _ => Err(odd()),
     }
+}
+
+/// A token and a fence, as they follow each other in a record.
+fn permit_bytes(token: Token, fence: Fence) -> [u8; 24] {
+    let mut bytes = [0; 24];
+    bytes[..16].copy_from_slice(token.as_bytes());
+    bytes[16..].copy_from_slice(&fence.get().to_be_bytes());
+    bytes
 }
 
 /// Reads the floor of a bucket's fences, with or without the mark behind it.

@@ -1,21 +1,45 @@
 -- Stores the end of a run that is still its permit's; anything else is told, for the caller to decide.
--- KEYS: record, outcome, floor, names, held, due, mark
--- ARGV: token, fence, state, how long it is replayed and remembered, what follows the claimer in the record,
---       whether there is an outcome, the outcome, name, whether answers are waited for
-local value, outcome = seen()
-local is_held = value and string.byte(value, 1) == 1 and string.sub(value, 3, 26) == ARGV[1] .. ARGV[2]
-if is_held then
-  local state = string.sub(value, 2, 2)
-  local is_resolved = math.floor(string.byte(value, 91) / 2) % 2 == 1
-  is_held = (state == 'r' or state == 'u') and not is_resolved
-end
+-- KEYS: record, outcome, floor, held, due, mark
+-- ARGV: token and fence, state, how long it is replayed and remembered, what follows the claimer in the record, the
+--       outcome or nothing, name, whether answers are waited for
+local call, sub = redis.call, string.sub
+local read = call('MGET', KEYS[1], KEYS[3])
+local value, floor = read[1], read[2]
+local state = value and sub(value, 2, 2)
+local is_held = value and string.byte(value, 1) == 1 and sub(value, 3, 26) == ARGV[1]
+  and (state == 'r' or state == 'u')
+  -- What was resolved is not the permit's any more.
+  and string.byte(value, 91) % 4 < 2
 if not is_held then
-  touch(KEYS[7], ARGV[10])
-  return { told, 0, value, outcome, false }
+  if ARGV[8] == '1' then call('SET', KEYS[6], '') end
+  return { now, 0, value, value and call('GET', KEYS[2]), false }
 end
+refuse_if_closed(floor)
+
+local function instant(span)
+  return now + span < EXACT and struct.pack('>I8', now + span) or NEVER
+end
+
+local function set(key, bytes, span)
+  if now + span >= EXACT then return call('SET', key, bytes) end
+  return call('SET', key, bytes, 'PX', math.ceil(span / 1000) + GRACE)
+end
+
+local replay, remember = tonumber(ARGV[3]), tonumber(ARGV[4])
 local long = struct.unpack('>I2', value, 148)
-local rest = long == 65535 and 150 or 150 + long
-local next = string.sub(value, 1, 1) .. ARGV[3] .. string.sub(value, 3, 58)
-  .. be8(now) .. after(ARGV[4]) .. after(ARGV[5]) .. string.sub(value, 83, rest - 1) .. ARGV[6]
-put(ARGV[9], next, ARGV[7] == '1' and ARGV[8])
-return { told, 1, false, false, false }
+local rest = long == 65535 and 149 or 149 + long
+set(KEYS[1], sub(value, 1, 1) .. ARGV[2] .. sub(value, 3, 58) .. struct.pack('>I8', now) .. instant(replay)
+  .. instant(remember) .. sub(value, 83, rest) .. ARGV[5], remember)
+local due = now + remember
+if ARGV[6] ~= '' then
+  set(KEYS[2], ARGV[6], replay)
+  due = now + replay
+else
+  call('DEL', KEYS[2])
+end
+-- No later fence falls below the fence of a record that may be dropped.
+local fence = sub(value, 19, 26)
+if not floor or struct.unpack('>I8', floor) < struct.unpack('>I8', fence) then call('SET', KEYS[3], fence) end
+call('ZREM', KEYS[4], ARGV[7])
+call('ZADD', KEYS[5], due < EXACT and due or '+inf', ARGV[7])
+return { now, 1, false, false, false }

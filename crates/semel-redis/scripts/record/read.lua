@@ -1,6 +1,6 @@
 -- Reads a record and its outcome, and the time.
 -- KEYS: record, outcome, mark
 -- ARGV: whether answers are waited for
-local value, outcome = seen()
-touch(KEYS[3], ARGV[1])
-return { told, value, outcome }
+local read = redis.call('MGET', KEYS[1], KEYS[2])
+if ARGV[1] == '1' then redis.call('SET', KEYS[3], '') end
+return { now, read[1], read[2] }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use redis::{Client, aio::MultiplexedConnection, cmd};
+use redis::{AsyncConnectionConfig, Client, aio::MultiplexedConnection, cmd};
 use semel_redis::{RedisBuilder, RedisStore};
 use semel_testkit::{
     conformance::MoveTime,
@@ -107,7 +107,10 @@ pub(crate) async fn until<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>
 /// Makes a connection that is not the store's.
 pub(crate) async fn connect(server: SocketAddr) -> MultiplexedConnection {
     let client = Client::open(format!("redis://{server}")).unwrap();
-    client.get_multiplexed_async_connection().await.unwrap()
+    let patient = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(Duration::from_secs(20)))
+        .set_response_timeout(Some(Duration::from_secs(20)));
+    client.get_multiplexed_async_connection_with_config(&patient).await.unwrap()
 }
 
 /// Moves the time of one prefix.

@@ -186,6 +186,10 @@ fn coded(error: RedisError) -> Fault {
             "the server has fewer replicas than it needs to take writes",
             Next::Again,
         ),
+        // A script says so, where a command says MASTERDOWN.
+        "ERR" if error.detail().is_some_and(|detail| detail.contains("stale replica")) => {
+            (StoreErrorKind::Busy, "the primary is down", Next::Elsewhere)
+        }
         "BUSY" => (StoreErrorKind::Busy, "the server is busy with a script", Next::Again),
         "NOAUTH" | "WRONGPASS" => (
             StoreErrorKind::ReadOnly,

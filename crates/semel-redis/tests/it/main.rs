@@ -16,6 +16,7 @@ mod fixture;
 mod keeping;
 mod lost;
 mod moving;
+mod refusing;
 mod securing;
 mod trouble;
 mod words;

@@ -12,7 +12,7 @@ use semel::{
     outbox::{
         Destination, Event, EventId, Lane, Lead, Leader, Led, OutboxInspect, OutboxRetain,
         OutboxStore, Park, ParkedState, Placed, Settle, Settled, Start,
-        store::{EventFilter, ParkedFilter, READ_MAX},
+        store::{EventFilter, LeftOut, ParkedFilter, READ_MAX},
     },
     store::Actor,
 };
@@ -169,7 +169,7 @@ impl Kept {
         }
         sound_or_refused(store.due(destination(), 10, 10).await);
         let all = EventFilter { limit: 10, ..EventFilter::default() };
-        sound_or_refused(store.replay(destination(), all, actor()).await);
+        sound_or_refused(store.replay(destination(), all, LeftOut::Goes, actor()).await);
         sound_or_refused(store.outbox_audit(None, 10).await);
         sound_or_refused(store.retain(Duration::from_secs(1)).await);
         sound_or_refused(store.resign(leader.clone()).await);

@@ -65,6 +65,7 @@ fn opened(store: Arc<MemoryStore>) -> Opened {
         store: Arc::clone(&store) as _,
         sweep: Arc::clone(&store) as _,
         inspect: Arc::clone(&store) as _,
+        mover: Arc::clone(&store) as _,
         bridge: Some(store),
         outbox: None,
         inbox: None,

@@ -192,7 +192,8 @@ async fn bounded(path: &Path, upstream: &Upstream) -> (Served, Connection) {
     let opened = Opened {
         store: Arc::clone(&store) as _,
         sweep: Arc::clone(&store) as _,
-        inspect: store,
+        inspect: Arc::clone(&store) as _,
+        mover: store,
         bridge: None,
         outbox: None,
         inbox: None,

@@ -63,9 +63,9 @@ pub(super) async fn measure(major: Major, span: Duration) {
         // The pace of the load, which nothing waits for.
         tokio::time::sleep((at + EVERY).saturating_sub(began.elapsed())).await;
     }
-    print("first minute", turns.iter().filter(|turn| turn.at < MINUTE));
+    print("first minute", &turns, |turn| turn.at < MINUTE);
     if span > MINUTE {
-        print("last minute", turns.iter().filter(|turn| turn.at + MINUTE >= span));
+        print("last minute", &turns, |turn| turn.at + MINUTE >= span);
     }
     reader.batch_execute("COMMIT").await.unwrap();
     for site in [free, held] {
@@ -94,14 +94,25 @@ impl Site {
     }
 }
 
-fn print<'a>(when: &str, turns: impl Iterator<Item = &'a Turn> + Clone) {
-    for (what, of) in [
-        ("outbox", (|rates| rates.read) as fn(Rates) -> f64),
-        ("SKIP LOCKED", |rates| rates.claimed),
-    ] {
-        let free = median(turns.clone().map(|turn| of(turn.free)).collect());
-        let held = median(turns.clone().map(|turn| of(turn.held)).collect());
-        let ratio = median(turns.clone().map(|turn| of(turn.held) / of(turn.free)).collect());
+impl Rates {
+    const fn read(self) -> f64 {
+        self.read
+    }
+
+    const fn claimed(self) -> f64 {
+        self.claimed
+    }
+}
+
+fn print(when: &str, turns: &[Turn], is_then: impl Fn(&Turn) -> bool) {
+    let turns: Vec<_> = turns.iter().filter(|turn| is_then(turn)).collect();
+    let figures: [fn(f64, f64) -> f64; 3] =
+        [|free, _| free, |_, held| held, |free, held| held / free];
+    for (what, of) in [("outbox", Rates::read as fn(Rates) -> f64), ("SKIP LOCKED", Rates::claimed)]
+    {
+        let [free, held, ratio] = figures.map(|figure| {
+            median(turns.iter().map(|turn| figure(of(turn.free), of(turn.held))).collect())
+        });
         println!(
             "{when:<13} {what:<12} {free:>8.0}/s   a snapshot held {held:>8.0}/s   {ratio:.2}"
         );

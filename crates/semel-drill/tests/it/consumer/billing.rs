@@ -303,6 +303,7 @@ impl Desk {
         let (desk, message) = (self.clone(), message.clone());
         std::thread::spawn(move || {
             let pause = message.body["pause_ms"].as_u64().unwrap_or(50);
+            // The work goes on behind the answer.
             sleep(Duration::from_millis(pause));
             // The fault: nobody hears of what becomes of it.
             drop(desk.once(&mut desk.connect(), &message.id, &message));

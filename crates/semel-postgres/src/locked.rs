@@ -139,8 +139,10 @@ impl Step<'_> {
                 let token = [Value::Bytes(Some(token.as_bytes()))];
                 let drop = value::execute(client, &statements.lease_drop, &token);
                 let (put, dropped) = join(put, drop).await;
+                // The first that failed says why; behind it all fails for that it did.
+                let is_put = put? == 1;
                 dropped?;
-                Ok(put? == 1)
+                Ok(is_put)
             }
             Write::Rewind(next) => {
                 let values = [

@@ -10,7 +10,7 @@ const FUNCTIONS: &str = include_str!("testdata/functions.txt");
 const REFERENCE: &str = include_str!("../../../../docs/reference/postgres-functions.md");
 
 /// Every file that may raise a SQLSTATE of Semel's own.
-const SOURCES: [&str; 12] = [
+const SOURCES: [&str; 13] = [
     include_str!("../../migrations/0001_records.sql"),
     include_str!("../../migrations/0002_values.sql"),
     include_str!("../../migrations/0003_claim.sql"),
@@ -22,6 +22,7 @@ const SOURCES: [&str; 12] = [
     include_str!("../../migrations/0010_retain.sql"),
     include_str!("../../migrations/0011_outbox_words.sql"),
     include_str!("../../migrations/0013_inbox.sql"),
+    include_str!("../../sql/move/close.sql"),
     include_str!("../../sql/transact/insert.sql"),
 ];
 

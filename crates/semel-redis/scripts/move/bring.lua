@@ -1,5 +1,5 @@
--- Writes records as they are into a store that is closed for them, each unless its name has one, and tells of each: 1 written, 0
--- remembered no longer, or what is kept under its name.
+-- Writes records as they are into a store that is closed for them, each unless its name has one, and tells of each: 1
+-- written, 0 remembered no longer, or what is kept under its name.
 -- KEYS: floor, names, held, due; then of each: record, outcome
 -- ARGV: of each: the record, whether there is an outcome, the outcome, name
 if mark(redis.call('GET', KEYS[1])) ~= 'arriving' then error({ err = 'CLOSEDFIRST the store is not closed for this' }) end
@@ -12,7 +12,7 @@ for nr = 1, #ARGV / 4 do
   if state ~= 'r' and state ~= 'u' and u64(value, 75) <= now then
     answers[nr] = 0
   elseif kept then
-    answers[nr] = { kept, is_ended(kept) and redis.call('GET', outcome) }
+    answers[nr] = { kept, redis.call('GET', outcome) }
   else
     local at = { record, outcome, KEYS[1], KEYS[2], KEYS[3], KEYS[4] }
     write(at, member, value, has_outcome == '1' and bytes, redis.call('GET', KEYS[1]))

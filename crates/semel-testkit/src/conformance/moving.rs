@@ -74,8 +74,9 @@ pub async fn a_closed_store_takes_no_writes(on: Fresh) {
     refusals.push(on.store.claim(vec![ask(&held.id)]).await.map(drop));
     let not_done = on.store.resolve(lost.id.clone(), verdict(&lost, NOT_DONE), actor()).await;
     refusals.push(not_done.map(drop));
-    for refusal in refusals {
-        assert_eq!(refusal.unwrap_err().kind(), StoreErrorKind::ReadOnly);
+    for (at, refusal) in refusals.into_iter().enumerate() {
+        let error = refusal.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::ReadOnly, "refusal {at}: {error}");
     }
     assert_eq!(listed(&on).await, before);
     assert_eq!(on.audit(&lost.id).await, []);

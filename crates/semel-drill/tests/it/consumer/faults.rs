@@ -27,7 +27,12 @@ async fn a_consumer_with_semels_inbox_keeps_every_rule() {
     let verdicts = verdicts(None, &[]).await;
     let kept = rules(&verdicts, |ended| *ended == Ended::Kept);
     let not_tried = rules(&verdicts, |ended| matches!(ended, Ended::NotTried(_)));
-    assert_eq!((kept.len(), not_tried), (14, vec!["crash", "restart"]), "{}", told(&verdicts));
+    assert_eq!(
+        (kept.len(), not_tried),
+        (14, vec!["early-ack", "crash", "restart"]),
+        "{}",
+        told(&verdicts)
+    );
     assert!(verdicts.iter().filter(|one| one.ended == Ended::Kept).all(|one| {
         !one.seen.is_empty() && !one.exchanges.is_empty() && !one.effects.is_empty()
     }));

@@ -101,6 +101,8 @@ async fn what_a_kill_or_a_restart_takes_from_a_consumer_is_found() {
         let patience = Duration::from_secs(3);
         let verdicts = verdicts(fault, patience, &["early-ack", "crash", "restart"]).await;
         let broken = rules(&verdicts, |ended| matches!(ended, Ended::Broken(_)));
-        assert_eq!(broken, red, "{fault}\n{}", told(&verdicts));
+        // A restart may come while something is under way, or not.
+        let is_found = red.iter().all(|rule| broken.contains(rule));
+        assert!(is_found && !broken.contains(&"control"), "{fault}\n{}", told(&verdicts));
     }
 }

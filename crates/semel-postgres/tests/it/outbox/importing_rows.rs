@@ -174,8 +174,14 @@ async fn a_table_that_an_older_version_took_over_fails_no_producer_either() {
         (id, aggregatetype, aggregateid, type, payload, headers) VALUES (md5(NEW.id::text)::uuid,
         NEW.aggregatetype::text, NEW.aggregateid::text, NEW.type::text,
         convert_to(NEW.payload::text, 'UTF8'), NULL); RETURN NULL; END $t$";
-    let name = format!("SELECT 'imported_' || '{table}'::regclass::oid");
-    let name: String = client.query_one(&name, &[]).await.unwrap().get(0);
+    // Older versions named the function by the number of the table.
+    let of_trigger = "SELECT p.proname, 'imported_' || t.tgrelid FROM pg_trigger AS t
+        JOIN pg_proc AS p ON p.oid = t.tgfoid
+        WHERE t.tgrelid = $1::text::regclass AND p.proname LIKE 'imported%'";
+    let names = client.query_one(of_trigger, &[&table]).await.unwrap();
+    let (newer, name): (String, String) = (names.get(0), names.get(1));
+    let renamed = format!("ALTER FUNCTION semel.{newer}() RENAME TO {name}");
+    client.batch_execute(&fixture.sql(&renamed)).await.unwrap();
     client.batch_execute(&fixture.sql(&older.replace("NAME", &name))).await.unwrap();
     let row = format!("INSERT INTO {table} VALUES ('x', NULL, 'a', 'Placed', 'p')");
     client.batch_execute(&row).await.unwrap_err();

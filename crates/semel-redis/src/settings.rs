@@ -35,6 +35,7 @@ enum Loss {
     Evicts,
     NotFlushed,
     NotKept,
+    UntrueDisks,
 }
 
 impl Loss {
@@ -54,6 +55,10 @@ impl Loss {
                 "the server keeps nothing over a restart: set its appendonly to yes and its appendfsync to always, or \
                  accept_volatile"
             }
+            Self::UntrueDisks => {
+                "Valkey answers WAITAOF before its disk has the write, unless it flushes each: set its appendfsync to \
+                 always, wait for replicas by wait_replicas instead of wait_replicas_flushed, or accept_volatile"
+            }
         }
     }
 }
@@ -64,12 +69,16 @@ impl Demands {
         &self,
         server: &mut MultiplexedConnection,
     ) -> Result<Durability, Fault> {
-        let said = server.send_packed_command(&config()).await;
-        let durability = self.judge(said.and_then(Value::extract_error).map(|said| vec![said]))?;
+        let mut is_valkey = false;
         if self.wait.asks_for_disks() {
             let said = server.send_packed_command(&probe()).await;
             knows_disks(said.and_then(Value::extract_error))?;
+            let said = server.send_packed_command(cmd("INFO").arg("server")).await;
+            is_valkey = names_valkey(said.and_then(Value::extract_error))?;
         }
+        let said = server.send_packed_command(&config()).await;
+        let said = said.and_then(Value::extract_error).map(|said| vec![said]);
+        let durability = self.judge(said, is_valkey)?;
         if self.wait.replicas_needed() > 0 {
             let said = server.send_packed_command(cmd("INFO").arg("replication")).await?;
             let said: String = redis::from_redis_value(said.extract_error()?).unwrap_or_default();
@@ -83,10 +92,15 @@ impl Demands {
         &self,
         cluster: &mut ClusterConnection,
     ) -> Result<Durability, Fault> {
+        let mut is_valkey = false;
         if self.wait.asks_for_disks() {
             let one = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
-            let said = cluster.route_command(probe(), one).await;
+            let said = cluster.route_command(probe(), one.clone()).await;
             knows_disks(said.and_then(Value::extract_error))?;
+            let mut info = cmd("INFO");
+            info.arg("server");
+            let said = cluster.route_command(info, one).await;
+            is_valkey = names_valkey(said.and_then(Value::extract_error))?;
         }
         let all = RoutingInfo::MultiNode((MultipleNodeRoutingInfo::AllNodes, None));
         let said = cluster.route_command(config(), all).await;
@@ -97,15 +111,16 @@ impl Demands {
                 .collect::<Result<Vec<_>, _>>(),
             said => Ok(vec![said]),
         };
-        self.judge(said.and_then(each))
+        self.judge(said.and_then(each), is_valkey)
     }
 
     /// What survives, by what is known.
-    fn durability(&self, known: Option<&[Value]>) -> Result<Durability, Fault> {
+    fn durability(&self, known: Option<&[Value]>, is_valkey: bool) -> Result<Durability, Fault> {
         let Some(servers) = known else {
             return self.stated.ok_or_else(|| unstated().into());
         };
-        let lost = servers.iter().map(|said| self.loss(said)).collect::<Result<Vec<_>, _>>()?;
+        let lost =
+            servers.iter().map(|said| self.loss(said, is_valkey)).collect::<Result<Vec<_>, _>>()?;
         match lost.into_iter().flatten().next() {
             None => Ok(Durability::Durable),
             Some(_) if self.accept_volatile => Ok(Durability::Volatile),
@@ -113,26 +128,36 @@ impl Demands {
         }
     }
 
-    fn judge(&self, said: Result<Vec<Value>, redis::RedisError>) -> Result<Durability, Fault> {
+    fn judge(
+        &self,
+        said: Result<Vec<Value>, redis::RedisError>,
+        is_valkey: bool,
+    ) -> Result<Durability, Fault> {
         match said {
-            Ok(said) => self.durability(Some(&said)),
-            Err(error) if is_forbidden(&error) => self.durability(None),
+            Ok(said) => self.durability(Some(&said), is_valkey),
+            Err(error) if is_forbidden(&error) => self.durability(None, is_valkey),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn loss(&self, said: &Value) -> Result<Option<Loss>, Fault> {
+    fn loss(&self, said: &Value, is_valkey: bool) -> Result<Option<Loss>, Fault> {
         let said = pairs(said.clone())?;
         let is = |name: &str, wanted: &str| said.get(name).is_some_and(|value| value == wanted);
         if !NAMES.iter().all(|name| said.contains_key(*name)) {
             return Err(unstated().into());
         }
+        // Seen by its system calls: Valkey 9.1.2, flushing every second, answers at once, and Redis 8.2.3 when it has.
+        let flushes_each = is("appendfsync", "always");
+        let is_untrue =
+            is_valkey && (self.wait.replicas_flushed > 0 || self.wait.flushed && !flushes_each);
         let waited = self.wait.replicas_needed() > 0;
         Ok(if !is("appendonly", "yes") {
             Some(Loss::NotKept)
         } else if !is("maxmemory-policy", "noeviction") {
             Some(Loss::Evicts)
-        } else if !is("appendfsync", "always") && !self.wait.flushed {
+        } else if is_untrue {
+            Some(Loss::UntrueDisks)
+        } else if !flushes_each && !self.wait.flushed {
             Some(Loss::NotFlushed)
         } else if self.fails_over && !waited {
             Some(Loss::Failover)
@@ -175,6 +200,18 @@ fn knows_disks(said: redis::RedisResult<Value>) -> Result<(), Fault> {
             "the server cannot wait for disks (WAITAOF): it needs Redis 7.2 or Valkey, and the right to",
         )
         .into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn names_valkey(said: redis::RedisResult<Value>) -> Result<bool, Fault> {
+    match said {
+        Ok(said) => {
+            let said: String = redis::from_redis_value(said).unwrap_or_default();
+            Ok(said.lines().any(|line| line.trim() == "server_name:valkey"))
+        }
+        // Then its settings cannot be read either, and somebody speaks for it.
+        Err(error) if is_forbidden(&error) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }

@@ -94,7 +94,9 @@ impl RedisSetup {
         if !store.is_redis() {
             return Losses(losses);
         }
-        if self.flush == Flush::Everysec && !self.wait_flushed {
+        // The word of Valkey about its disk is not taken.
+        let is_waited = self.wait_flushed && self.kind != RedisKind::Valkey9;
+        if self.flush == Flush::Everysec && !is_waited {
             losses.push((Trouble::Power, UNFLUSHED));
         }
         if store.has_replicas() && self.waited(store) == 0 {
@@ -190,8 +192,18 @@ mod tests {
     use super::*;
 
     fn check(store: Store, flush: Flush, waits: (u32, bool), loses: &[Trouble]) {
+        check_of(RedisKind::Redis8, store, flush, waits, loses);
+    }
+
+    fn check_of(
+        kind: RedisKind,
+        store: Store,
+        flush: Flush,
+        waits: (u32, bool),
+        loses: &[Trouble],
+    ) {
         let (wait_replicas, wait_flushed) = (Some(waits.0), waits.1);
-        let setup = RedisSetup { flush, wait_replicas, wait_flushed, ..RedisSetup::default() };
+        let setup = RedisSetup { kind, flush, wait_replicas, wait_flushed };
         let losses = setup.losses(store).0;
         let losses: Vec<_> = losses.into_iter().map(|(trouble, _)| trouble).collect();
         assert_eq!(losses, loses, "{setup:?}");
@@ -204,6 +216,7 @@ mod tests {
         check(Store::Redis, Flush::Always, (0, false), &[]);
         check(Store::Redis, Flush::Everysec, (0, false), &[Trouble::Power]);
         check(Store::Redis, Flush::Everysec, (0, true), &[]);
+        check_of(RedisKind::Valkey9, Store::Redis, Flush::Everysec, (0, true), &[Trouble::Power]);
         check(Store::RedisSentinel, Flush::Always, (0, false), &replaced);
         check(Store::RedisCluster, Flush::Always, (1, false), &[]);
         check(Store::RedisCluster, Flush::Everysec, (1, false), &[Trouble::Power]);

@@ -108,7 +108,7 @@ async fn what_a_cluster_loses_that_is_not_waited_for_is_told() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_that_is_waited_for_loses_nothing() {
     let figures = cut_off(1).await.figures;
-    assert!(figures.by_loss.is_none() && figures.effects > 100, "{figures:?}");
+    assert!(figures.by_loss.is_none() && figures.effects > 20, "{figures:?}");
     assert_eq!((figures.records_lost, figures.double), (0, 0));
 }
 
@@ -121,7 +121,8 @@ async fn check_events(settings: Settings) {
     assert!(report.is_good(), "{table}");
     let events = report.figures.events.as_ref().unwrap();
     assert!(events.committed > 20 && events.arrived >= events.committed, "{table}");
-    assert!(events.rolled_back > 0 && events.copies > 0, "{table}");
+    // Whether an answer was cut off, so that an event came again, is chance.
+    assert!(events.rolled_back > 0, "{table}");
     let rules: Vec<_> = report.verdicts.iter().map(|verdict| verdict.rule.name).collect();
     assert!(rules.ends_with(&["no-event-lost", "events-in-order", "no-false-event"]), "{rules:?}");
 }

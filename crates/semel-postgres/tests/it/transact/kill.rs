@@ -173,7 +173,7 @@ async fn whatever_is_killed_every_acknowledged_intent_has_one_row_and_no_intent_
         note(&line, &mut acknowledged, &mut mismatches);
     }
     println!("{} intents, {mismatches} mismatches, kills {kills:?}", acknowledged.len());
-    assert!(mismatches > 0 && acknowledged.len() > 100 && kills[0] > 0);
+    assert!(mismatches > 0 && acknowledged.len() > 20 && kills[0] > 0);
     check(&server, acknowledged).await;
 }
 

@@ -3,8 +3,11 @@
 use std::{process::Stdio, time::Duration};
 
 use semel_postgres::{ImportSlot, PostgresStore};
-use semel_testkit::servers::{Major, Process};
-use tokio::time::{Instant, sleep};
+use semel_testkit::servers::{Major, Postgres, Process};
+use tokio::{
+    sync::OnceCell,
+    time::{Instant, sleep},
+};
 use tokio_postgres::Client;
 
 use super::{
@@ -29,8 +32,10 @@ impl Stage {
 
     /// Sets all up as a role that owns its table and the schema, and may do nothing else.
     async fn plain_owner() -> Self {
-        let server = logical().await.server;
-        let mut fixture = Fixture::of_server(server);
+        // Its own: another import, by who may, gives every slot of the server a reset to be known by.
+        static SERVER: OnceCell<Postgres> = OnceCell::const_new();
+        let start = || Postgres::builder(Major::V15).setting("wal_level", "logical").start();
+        let mut fixture = Fixture::of_server(SERVER.get_or_init(start).await);
         let (admin, owner) = (fixture.connect().await, format!("owner_{}", fixture.schema));
         let made =
             format!("CREATE ROLE {owner} LOGIN; GRANT CREATE ON DATABASE postgres TO {owner}");
@@ -96,7 +101,9 @@ impl Stage {
         let connector = Process::start(Major::V15.program("pg_recvlogical"), |command| {
             let server = self.fixture.server.url();
             let publication = format!("publication_names={}", self.slot);
-            command.args(["-d", &server, "--slot", &self.slot, "--start", "-f", "-", "-s", "1"]);
+            command.args([
+                "-d", &server, "--slot", &self.slot, "--start", "-f", "-", "-s", "1", "-F", "1",
+            ]);
             command.args(["-o", "proto_version=1", "-o", &publication]);
             command.stdout(Stdio::null()).stderr(Stdio::null());
         });
@@ -162,7 +169,10 @@ async fn a_slot_that_was_made_anew_is_never_taken_for_the_one_before_however_muc
         stage.drop().await;
         stage.make().await;
         for more in 0..4 {
-            assert_eq!(stage.state().await, ImportSlot::New, "{told_before} before, {more} since");
+            let state = stage.state().await;
+            // Another import on this server may have given it a reset: then nothing is certain.
+            let is_safe = matches!(state, ImportSlot::New | ImportSlot::Unproven);
+            assert!(is_safe, "{state:?}: {told_before} before, {more} since");
             stage.insert("since").await;
             stage.read().await;
         }

@@ -48,6 +48,15 @@ impl Failure {
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self { exit: Exit::Usage, message: message.into() }
     }
+
+    /// Refuses a name that nobody knows, and tells those that are known, or why there is none.
+    pub(super) fn unknown(what: &str, known: &[&str], none: &str) -> Self {
+        let known = match known {
+            [] => none.to_owned(),
+            known => format!("there is {}", known.join(", ")),
+        };
+        Self::refused(format!("{what}: {known}"))
+    }
 }
 
 impl From<Problems> for Failure {

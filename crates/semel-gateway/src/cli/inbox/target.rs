@@ -27,21 +27,16 @@ impl Desk {
             .ok_or_else(|| Failure::usage(format!("the store {} has no inbox", store.url)))?;
         Ok(Self { inspect, records: Records::new(opened.store, opened.inspect), json })
     }
-}
 
-impl Desk {
     /// Refuses a consumer that the store knows nothing of, and names those that it knows.
     pub(super) async fn known(&self, consumer: &Consumer) -> Result<(), Failure> {
         let states = self.inspect.consumers().await?;
         if states.iter().any(|state| state.consumer == *consumer) {
             return Ok(());
         }
-        let names: Vec<_> = states.iter().map(|state| state.consumer.to_string()).collect();
-        let known = match names.as_slice() {
-            [] => "none has had a message yet".to_owned(),
-            names => format!("there is {}", names.join(", ")),
-        };
-        Err(Failure::refused(format!("nothing is known of a consumer {consumer}: {known}")))
+        let names: Vec<_> = states.iter().map(|state| state.consumer.as_str()).collect();
+        let what = format!("nothing is known of a consumer {consumer}");
+        Err(Failure::unknown(&what, &names, "none has had a message yet"))
     }
 }
 

@@ -12,7 +12,7 @@ use semel::outbox::{
 use serde_json::json;
 
 use super::{
-    target::{Desk, Which, destination, id, lane},
+    target::{Desk, Which, destination, id, lane, most},
     view,
 };
 use crate::cli::{
@@ -106,7 +106,7 @@ impl Heads {
     }
 
     fn filter(&self) -> ParkedFilter {
-        let limit = u32::try_from(READ_MAX).unwrap_or(u32::MAX);
+        let limit = most();
         let destination = Some(self.destination.clone());
         ParkedFilter { destination, limit, ..ParkedFilter::default() }
     }
@@ -276,7 +276,7 @@ impl Replay {
             ));
         }
         let state = desk.destination(&self.destination).await?;
-        let limit = u32::try_from(READ_MAX).unwrap_or(u32::MAX);
+        let limit = most();
         // What is appended from now on goes by itself.
         let mut filter = self.which.filter(state.now, limit);
         filter.until = Some(filter.until.map_or(state.now, |until| until.min(state.now)));

@@ -11,7 +11,7 @@ use semel::{
 use serde_json::{Value, json};
 
 use super::{
-    target::{Desk, Routing, Which, id},
+    target::{Desk, Routing, Which, id, most},
     view,
 };
 use crate::cli::{
@@ -19,9 +19,6 @@ use crate::cli::{
     show::{printable, short},
     table,
 };
-
-/// How many words of operators are looked through for those about an event.
-const AUDIT_MAX: u32 = 10_000;
 
 /// Lists events that are still kept, in the order of their positions
 #[derive(Args, Debug)]
@@ -150,7 +147,7 @@ impl Deliveries {
     pub(in crate::cli) async fn of(desk: &Desk, id: EventId) -> Result<Self, Failure> {
         let (states, now) = desk.destinations().await?;
         let parked = parked(desk, id).await?;
-        let said = desk.inspect.outbox_audit(None, AUDIT_MAX).await?;
+        let said = desk.inspect.outbox_audit(None, most()).await?;
         Ok(Self { states, parked, said, routing: desk.routing.clone(), now })
     }
 

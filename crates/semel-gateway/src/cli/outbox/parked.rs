@@ -5,15 +5,12 @@ use std::collections::HashSet;
 use clap::{Args, ValueEnum};
 use semel::{
     Timestamp,
-    outbox::{
-        Destination, EventId, Lane, Parked, ParkedState,
-        store::{ParkedFilter, READ_MAX},
-    },
+    outbox::{Destination, EventId, Lane, Parked, ParkedState, store::ParkedFilter},
 };
 use serde_json::json;
 
 use super::{
-    target::{Desk, destination, id, lane},
+    target::{Desk, destination, id, lane, most},
     view,
 };
 use crate::cli::{
@@ -103,9 +100,8 @@ impl ParkedArgs {
 /// Finds the rows that are the first of their aggregates and wait for nobody.
 async fn aside(desk: &Desk, filter: ParkedFilter) -> Result<Vec<Parked>, Failure> {
     let (limit, after) = (usize::try_from(filter.limit).unwrap_or(usize::MAX), filter.after);
-    let page = u32::try_from(READ_MAX).unwrap_or(u32::MAX);
     // What is before the page that was asked for has aggregates of which it shows no first row.
-    let mut all = ParkedFilter { id: None, limit: page, after: None, ..filter.clone() };
+    let mut all = ParkedFilter { id: None, limit: most(), after: None, ..filter.clone() };
     let (mut seen, mut found) = (HashSet::new(), Vec::new());
     loop {
         let rows = desk.inspect.parked(all.clone()).await?;

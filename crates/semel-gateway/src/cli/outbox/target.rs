@@ -7,7 +7,7 @@ use semel::{
     Operation, Timestamp,
     outbox::{
         Destination, EventId, Lane, OutboxInspect,
-        store::{DestinationState, EventFilter},
+        store::{DestinationState, EventFilter, READ_MAX},
     },
 };
 
@@ -79,15 +79,18 @@ impl Desk {
         name: &Destination,
     ) -> Result<DestinationState, Failure> {
         let states = self.inspect.destinations().await?;
-        let names: Vec<_> = states.iter().map(|state| state.destination.to_string()).collect();
-        states.into_iter().find(|state| state.destination == *name).ok_or_else(|| {
-            let known = match names.as_slice() {
-                [] => "no relay ever led one".to_owned(),
-                names => format!("there is {}", names.join(", ")),
-            };
-            Failure::refused(format!("there is no destination {name}: {known}"))
-        })
+        if let Some(state) = states.iter().find(|state| state.destination == *name) {
+            return Ok(state.clone());
+        }
+        let names: Vec<_> = states.iter().map(|state| state.destination.as_str()).collect();
+        let what = format!("there is no destination {name}");
+        Err(Failure::unknown(&what, &names, "no relay ever led one"))
     }
+}
+
+/// As many as a store gives at once.
+pub(super) fn most() -> u32 {
+    u32::try_from(READ_MAX).unwrap_or(u32::MAX)
 }
 
 /// Which events.

@@ -7,17 +7,13 @@ use std::{
 };
 
 use clap::Args;
-use semel::store::{
-    BATCH_MAX,
-    capability::{AuditRow, Filter},
-    moving::Closed,
-};
+use semel::store::{BATCH_MAX, capability::Filter, moving::Closed};
 use serde::Serialize;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Bar, Running, Tally,
+    Bar, Running, Tally, audit,
     line::{End, Head, Kept, Line, Row},
     records, rows,
 };
@@ -129,7 +125,9 @@ async fn write(desk: &Desk, sink: &mut Sink) -> Result<Written, Failure> {
         }
         bar.pass(page.len());
     }
-    let audit = audit(desk).await?;
+    let mut audit = audit(desk).await?;
+    // A store in many parts does not keep the order of its instants.
+    audit.sort_by_key(|row| row.at);
     for row in &audit {
         sink.put(&Line::Audit(Row::of(row)))?;
     }
@@ -141,19 +139,6 @@ async fn write(desk: &Desk, sink: &mut Sink) -> Result<Written, Failure> {
     let rows = u64::try_from(audit.len()).unwrap_or(u64::MAX);
     sink.end(tally, rows)?;
     Ok(Written { tally, rows })
-}
-
-/// Reads the whole audit, which is bounded, in the order of its instants: a store in many parts does not keep
-/// that.
-async fn audit(desk: &Desk) -> Result<Vec<AuditRow>, Failure> {
-    let (mut rows, mut from) = (Vec::new(), Some(0));
-    while let Some(at) = from {
-        let page = desk.mover.trail(at).await?;
-        rows.extend(page.rows);
-        from = page.next;
-    }
-    rows.sort_by_key(|row| row.at);
-    Ok(rows)
 }
 
 /// Where lines go. A file has its name only when all of it is on the disk.

@@ -19,7 +19,7 @@ use semel::{
 use serde_json::json;
 
 use super::{
-    Bar, Tally,
+    Bar, Tally, audit,
     line::Head,
     records,
     source::{Item, Source},
@@ -298,7 +298,7 @@ impl Compared {
                 Item::Record(record) => records.push(*record),
                 Item::Audit(row) => {
                     if rows.is_none() {
-                        rows = Some(audit(desk).await?);
+                        rows = Some(HashSet::<AuditRow>::from_iter(audit(desk).await?));
                     }
                     let is_there = rows.as_ref().is_some_and(|rows| rows.contains(&row));
                     found.audit_missing += u64::from(!is_there);
@@ -353,14 +353,4 @@ impl Compared {
         let fine = *missing == 0 && *different == 0 && *audit_missing == 0;
         Ok(if fine { Exit::Fine } else { Exit::Refused })
     }
-}
-
-async fn audit(desk: &Desk) -> Result<HashSet<AuditRow>, Failure> {
-    let (mut rows, mut from) = (HashSet::new(), Some(0));
-    while let Some(at) = from {
-        let page = desk.mover.trail(at).await?;
-        rows.extend(page.rows);
-        from = page.next;
-    }
-    Ok(rows)
 }

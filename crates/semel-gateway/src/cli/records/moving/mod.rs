@@ -10,7 +10,10 @@ mod source;
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
-use semel::{State, store::moving::Closed};
+use semel::{
+    State,
+    store::{capability::AuditRow, moving::Closed},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -122,6 +125,17 @@ impl Tally {
     const fn total(&self) -> u64 {
         self.done + self.failed + self.open + self.running + self.unknown
     }
+}
+
+/// Reads the whole audit, which is bounded.
+async fn audit(desk: &Desk) -> Result<Vec<AuditRow>, Failure> {
+    let (mut rows, mut from) = (Vec::new(), Some(0));
+    while let Some(at) = from {
+        let page = desk.mover.trail(at).await?;
+        rows.extend(page.rows);
+        from = page.next;
+    }
+    Ok(rows)
 }
 
 /// Says how many records there are, and how many rows of the audit.

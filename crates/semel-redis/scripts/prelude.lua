@@ -38,6 +38,11 @@ local function mark(floor)
   return floor and string.sub(floor, 9) or ''
 end
 
+-- Ends the script before its first write, where the store is not closed for what is brought into it.
+local function demand_arriving(floor)
+  if mark(floor) ~= 'arriving' then error({ err = 'CLOSEDFIRST the store is not closed for this' }) end
+end
+
 -- Writes a record and whatever finds it. `at` names the record, its outcome, the floor, and the sets of all names, of
 -- those that are held, and of those that are due.
 local function write(at, member, value, outcome, floor)

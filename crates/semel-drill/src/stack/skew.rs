@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::{settings::Settings, trouble::Trouble};
+
 /// Where the library keeps what its processes share, and what it calls it; who is killed leaves it.
 const SHARED: &str = "/dev/shm";
 const SHARED_NAMES: [&str; 2] = ["faketime_shm_", "sem.faketime_sem_"];
@@ -40,6 +42,12 @@ impl Skew {
         let skew = Self { library, offset };
         skew.set(0)?;
         Ok(skew)
+    }
+
+    /// Makes the clock that the servers of a store share, where it is to jump.
+    pub(super) fn of_server(settings: &Settings, folder: &Path) -> io::Result<Option<Self>> {
+        let wanted = settings.has(Trouble::Skew);
+        wanted.then(|| Self::new(folder.join("clock"))).transpose()
     }
 
     /// Sets the clock ahead by so many seconds, or behind.

@@ -1,8 +1,8 @@
--- Adds rows of another store to the audit of one that is closed for them, in order, each unless the same row is there. They stand
--- there as of the instant that they tell.
+-- Adds rows of another store to the audit of one that is closed for them, in order, each unless the same row is
+-- there. They stand there as of the instant that they tell.
 -- KEYS: audit, floor
 -- ARGV: how many are kept; then the rows
-if mark(redis.call('GET', KEYS[2])) ~= 'arriving' then error({ err = 'CLOSEDFIRST the store is not closed for this' }) end
+demand_arriving(redis.call('GET', KEYS[2]))
 local there = {}
 for _, row in ipairs(redis.call('LRANGE', KEYS[1], 0, -1)) do
   there[string.sub(row, 9)] = true

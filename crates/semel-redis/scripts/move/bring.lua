@@ -2,7 +2,7 @@
 -- written, 0 remembered no longer, or what is kept under its name.
 -- KEYS: floor, names, held, due; then of each: record, outcome
 -- ARGV: of each: the record, whether there is an outcome, the outcome, name
-if mark(redis.call('GET', KEYS[1])) ~= 'arriving' then error({ err = 'CLOSEDFIRST the store is not closed for this' }) end
+demand_arriving(redis.call('GET', KEYS[1]))
 local answers = {}
 for nr = 1, #ARGV / 4 do
   local record, outcome = KEYS[3 + 2 * nr], KEYS[4 + 2 * nr]

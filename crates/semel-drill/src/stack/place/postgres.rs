@@ -28,8 +28,7 @@ impl ServerPlace {
         settings: &Settings,
         folder: &Path,
     ) -> Result<Self, StackError> {
-        let skew = settings.has(Trouble::Skew).then(|| Skew::new(folder.join("clock")));
-        let skew = skew.transpose()?;
+        let skew = Skew::of_server(settings, folder)?;
         let mut built = Postgres::builder(settings.major)
             // A standby is asked for by every commit: it comes back at once.
             .setting("wal_retrieve_retry_interval", "100ms");

@@ -47,8 +47,7 @@ pub(in crate::stack) struct RedisPlace {
 impl RedisPlace {
     pub(super) async fn new(settings: &Settings, folder: &Path) -> Result<Self, StackError> {
         let setup = &settings.redis;
-        let skew = settings.has(Trouble::Skew).then(|| Skew::new(folder.join("clock")));
-        let skew = skew.transpose()?;
+        let skew = Skew::of_server(settings, folder)?;
         let mut built = Redis::builder(setup.kind).setting("appendfsync", setup.flush.word());
         for (name, value) in skew.iter().flat_map(Skew::environment) {
             built = built.env(&name, &value);

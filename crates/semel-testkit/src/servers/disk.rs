@@ -191,6 +191,7 @@ mod tests {
         }
         assert_eq!(server.run_sql("SELECT count(*) FROM t").await, "5");
     }
+
     #[tokio::test]
     async fn a_redis_whose_power_is_cut_has_what_it_flushed() {
         if !is_usable() {

@@ -140,17 +140,18 @@ pub trait Move: Send + Sync + 'static {
     /// be open then.
     async fn open(&self) -> Result<(), StoreError>;
 
-    /// Writes records into a store that is closed for them ([`Closed::Arriving`]), exactly as they are, each unless something is kept under
-    /// its name, and answers in the order asked. A repeat changes nothing. No two may have one name.
+    /// Writes records into a store that is closed for them ([`Closed::Arriving`]), exactly as they are, each
+    /// unless something is kept under its name, and answers in the order asked. A repeat changes nothing. No
+    /// two may have one name.
     ///
     /// # Errors
     ///
-    /// Fails with a [`StoreError`] whose kind says what the caller does next; it is `Invalid` where
-    /// the store is not closed for them, and some records may be written after an error that is not definite.
+    /// Fails with a [`StoreError`] whose kind says what the caller does next; it is `Invalid` where the
+    /// store is not closed for them, and some records may be written after an error that is not definite.
     async fn bring(&self, records: Vec<Record>) -> Result<Vec<Brought>, StoreError>;
 
-    /// Adds rows to the audit of a store that is closed for them, in order, each unless the same row is there, and says
-    /// how many it added.
+    /// Adds rows to the audit of a store that is closed for them, in order, each unless the same row is
+    /// there, and says how many it added.
     ///
     /// # Errors
     ///

@@ -100,9 +100,9 @@ pub trait OutboxInspect: Send + Sync + 'static {
     /// Fails with a [`StoreError`] whose kind says what the caller does next.
     async fn parked(&self, filter: ParkedFilter) -> Result<Vec<Parked>, StoreError>;
 
-    /// Says what is to become of parked rows that are the first of their lane, or whose state is
-    /// `Failed` (or already a word of an operator): `Retry`, `Skip` or `Drop`. Returns how many rows it marked; the leader does the
-    /// rest. At most [`READ_MAX`](super::READ_MAX) at once.
+    /// Says what is to become of parked rows that are the first of their lane, or whose state is `Failed`
+    /// (or already a word of an operator): `Retry`, `Skip` or `Drop`. Returns how many rows it marked; the
+    /// leader does the rest. At most [`READ_MAX`](super::READ_MAX) at once.
     ///
     /// # Errors
     ///

@@ -372,6 +372,11 @@ async fn a_file_that_is_not_whole_is_refused_before_anything_is_written() {
         to.records(&["import", "records.jsonl"]).ends(1, says);
         assert!(!to.path().join("semel.db").exists(), "{says}");
     }
+    std::fs::create_dir(to.path().join("folder")).unwrap();
+    for (name, code) in [("nowhere.jsonl", 2), ("folder", 1)] {
+        to.records(&["import", name]).ends(code, name);
+        assert!(!to.path().join("semel.db").exists(), "{name}");
+    }
     // What comes by a pipe is known to be cut when it ends: the store stays closed, and what is whole mends it.
     fed(&to, &["records", "import"], &without(last)).ends(1, "is cut");
     let target = to.open().await;

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    fs,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -78,9 +79,12 @@ impl Import {
     }
 }
 
-/// Reads a file to its end before anything is made of it. What comes by the standard input cannot be read twice.
+/// Reads a file to its end before anything is made of it. What comes by the standard input or a pipe cannot be read
+/// twice.
 fn whole(file: Option<&Path>) -> Result<(), Failure> {
-    let Some(path) = file.filter(|path| path.is_file()) else { return Ok(()) };
+    let is_pipe =
+        |path: &Path| fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    let Some(path) = file.filter(|path| !is_pipe(path)) else { return Ok(()) };
     let mut source = Source::open(Some(path))?;
     source.head()?;
     while source.next()?.is_some() {}

@@ -122,7 +122,8 @@ impl Source {
         self.line.clear();
         self.nr += 1;
         let mut bounded = (&mut self.from).take(LINE_MAX);
-        bounded.read_until(b'\n', &mut self.line)?;
+        let read = bounded.read_until(b'\n', &mut self.line);
+        read.map_err(|error| self.wrong(&error.to_string()))?;
         if self.line.last() == Some(&b'\n') {
             return Ok(());
         }

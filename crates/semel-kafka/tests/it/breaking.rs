@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use semel::{
@@ -43,11 +43,17 @@ async fn a_broker_that_is_away_refuses_for_its_own_fault_and_takes_all_when_it_i
     let publisher = publisher.publish_wait(Duration::from_secs(4)).open().await.unwrap();
     assert_eq!(publisher.publish(vec![message("o", "1", 0)]).await, [Sent::Confirmed]);
     cluster.broker.kill();
+    let at_fault =
+        |sent: &Sent| matches!(sent, Sent::Refused { fault: Fault::Destination { .. }, .. });
+    // Nobody can say of what went out before its client knew that the way was gone.
+    let deadline = Instant::now() + PATIENCE;
+    while !publisher.publish(vec![message("o", "early", 0)]).await.iter().all(at_fault) {
+        assert!(Instant::now() < deadline, "the client does not notice");
+    }
     let batch: Vec<_> = (1..=50).map(|n| message("o", &(n % 7).to_string(), n)).collect();
     let sent = publisher.publish(batch.clone()).await;
     for sent in &sent {
-        let at_fault = matches!(sent, Sent::Refused { fault: Fault::Destination { .. }, .. });
-        assert!(at_fault, "{sent:?}");
+        assert!(at_fault(sent), "{sent:?}");
     }
     cluster.broker.restart().await;
     publish_all(&publisher, batch).await;

@@ -66,7 +66,13 @@ pub(crate) async fn breakable() -> MutexGuard<'static, Cluster> {
         });
         Mutex::new(told.await.unwrap())
     };
-    CLUSTER.get_or_init(start).await.lock().await
+    let mut cluster = CLUSTER.get_or_init(start).await.lock().await;
+    // What a test that failed has broken breaks no other.
+    cluster.broker.resume();
+    if !cluster.broker.is_running() {
+        cluster.broker.restart().await;
+    }
+    cluster
 }
 
 /// Where the brokers are that all tests share.

@@ -129,6 +129,12 @@ impl Kafka {
         self.scratch.kill_all();
     }
 
+    /// Says whether it runs, frozen or not: it was neither killed nor shut down since it was started.
+    #[must_use]
+    pub const fn is_running(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Shuts it down in good order.
     ///
     /// # Panics

@@ -1,20 +1,12 @@
 //! Bounds: what breaks one is refused as invalid, and nothing is written.
 
-use std::fmt::Debug;
-
 use semel::{
-    Outcome, Permit, StoreError, StoreErrorKind,
+    Outcome, Permit,
     decide::{Ask, FinishKind, ReleaseAsk, Verdict},
     store::{Actor, BATCH_MAX, Completed, Renew},
 };
 
 use super::{Fresh, verbs::*};
-
-#[track_caller]
-fn invalid<T: Debug>(result: Result<T, StoreError>) {
-    let kind = result.map_err(|error| error.kind());
-    assert_eq!(kind.expect_err("a broken bound is refused"), StoreErrorKind::Invalid);
-}
 
 /// A batch over the bound is refused whole, in every verb that takes one.
 pub async fn a_batch_over_the_bound_is_refused_whole(on: Fresh) {

@@ -31,6 +31,7 @@ pub mod claim;
 pub mod concurrency;
 pub mod expiry;
 pub mod fencing;
+pub mod hints;
 pub mod inbox;
 pub mod inspect;
 pub mod lease;
@@ -55,7 +56,7 @@ use async_trait::async_trait;
 use semel::{
     Store, Timestamp,
     store::{
-        capability::{Bridge, Inspect, Sweep},
+        capability::{Bridge, Inspect, Notify, Sweep},
         moving::Move,
     },
 };
@@ -119,6 +120,8 @@ pub struct Fresh {
     pub bridge: Option<Arc<dyn Bridge>>,
     /// How records are taken out of it and into it, if they can be.
     pub mover: Option<Arc<dyn Move>>,
+    /// How it hints at the ends of runs, if it does.
+    pub notify: Option<Arc<dyn Notify>>,
     /// Its sweep, if it has one.
     pub sweep: Option<Arc<dyn Sweep>>,
     /// What moves its time.
@@ -141,6 +144,7 @@ impl Fresh {
             inspect,
             bridge: None,
             mover: None,
+            notify: None,
             sweep: None,
             time,
             turned_back: TurnedBack::GoesOn,
@@ -161,6 +165,13 @@ impl Fresh {
     #[must_use]
     pub fn with_move(mut self, mover: Arc<dyn Move>) -> Self {
         self.mover = Some(mover);
+        self
+    }
+
+    /// Declares that it hints at the ends of runs.
+    #[must_use]
+    pub fn with_notify(mut self, notify: Arc<dyn Notify>) -> Self {
+        self.notify = Some(notify);
         self
     }
 
@@ -212,6 +223,7 @@ impl fmt::Debug for Fresh {
             .field("store", &self.store)
             .field("bridge", &self.bridge.is_some())
             .field("mover", &self.mover.is_some())
+            .field("notify", &self.notify.is_some())
             .field("sweep", &self.sweep.is_some())
             .field("turned_back", &self.turned_back)
             .field("second", &self.second.is_some())

@@ -32,7 +32,7 @@ pub async fn what_was_acknowledged_survives_as_declared(mut on: Fresh) {
     // The declared store is dropped before its records are opened again.
     on.store = Arc::new(semel::store::memory::MemoryStore::new());
     on.inspect = Arc::new(semel::store::memory::MemoryStore::new());
-    on.sweep = None;
+    (on.bridge, on.mover, on.notify, on.sweep) = (None, None, None, None);
     on.store = reopen().await;
     assert!(on.now().await >= before, "time went back over a restart");
     match durability {

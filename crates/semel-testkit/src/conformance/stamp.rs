@@ -78,6 +78,15 @@ macro_rules! conformance {
                 every_renewal_of_a_batch_is_decided_by_itself,
                 fences_grow_from_claim_to_claim,
                 fences_grow_past_the_sweep;
+            hints:
+                a_completion_is_hinted_at,
+                a_release_is_hinted_at,
+                a_lost_holder_is_hinted_at_when_it_is_found,
+                an_end_in_another_process_is_hinted_at,
+                all_who_listen_are_hinted_at,
+                what_ended_before_the_watch_is_read_by_it,
+                a_watch_reads_as_a_read_does_and_changes_nothing,
+                a_watch_over_the_bound_is_refused;
             inspect:
                 records_are_listed_in_the_order_of_their_names,
                 a_listed_record_is_whole,
@@ -259,6 +268,7 @@ pub(super) mod tests {
             ("concurrency", include_str!("concurrency.rs")),
             ("expiry", include_str!("expiry.rs")),
             ("fencing", include_str!("fencing.rs")),
+            ("hints", include_str!("hints.rs")),
             ("inspect", include_str!("inspect.rs")),
             ("lease", include_str!("lease.rs")),
             ("limits", include_str!("limits.rs")),

@@ -111,6 +111,12 @@ pub(super) fn actor() -> Actor {
     Actor { name: "ada".into(), note: "asked the bank".into() }
 }
 
+#[track_caller]
+pub(super) fn invalid<T: std::fmt::Debug>(result: Result<T, semel::StoreError>) {
+    let kind = result.map_err(|error| error.kind());
+    assert_eq!(kind.expect_err("a broken bound is refused"), StoreErrorKind::Invalid);
+}
+
 /// Returns the same permit under another fence.
 pub(super) fn fenced(permit: &Permit, by: u64) -> Permit {
     Permit { fence: Fence::new(permit.fence.get() + by), ..permit.clone() }

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 
 use super::{
     Engine, Holder,
@@ -18,7 +19,7 @@ use crate::{
     key::{IntentId, Reference},
     policy::{Policy, PolicyError},
     record::{Record, Token},
-    store::{ClaimAnswer, Claimed, Reading},
+    store::{ClaimAnswer, Claimed, Reading, capability::Hint},
     telemetry::count,
 };
 
@@ -341,6 +342,17 @@ impl Peek for Reads {
         let store = Arc::clone(&engine.inner.store);
         let until = engine.now().after(super::ASK_FOR);
         engine.owned_until(until, async move { store.read(ids).await }).await
+    }
+
+    fn hints(&self) -> Option<broadcast::Receiver<Hint>> {
+        self.0.inner.notify.as_ref().map(|notify| notify.hints())
+    }
+
+    async fn watch(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
+        let Self(engine) = self;
+        let Some(notify) = engine.inner.notify.clone() else { return self.peek(ids).await };
+        let until = engine.now().after(super::ASK_FOR);
+        engine.owned_until(until, async move { notify.watch(ids).await }).await
     }
 }
 

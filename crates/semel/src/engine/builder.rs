@@ -18,7 +18,7 @@ use crate::{
     entropy::{Entropy, PooledEntropy},
     store::{
         Store,
-        capability::{Bridge, Sweep, SweepBudget},
+        capability::{Bridge, Notify, Sweep, SweepBudget},
     },
     telemetry::Counters,
 };
@@ -29,6 +29,7 @@ use crate::{
 pub struct EngineBuilder {
     store: Arc<dyn Store>,
     bridge: Option<Arc<dyn Bridge>>,
+    notify: Option<Arc<dyn Notify>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     waiters_max: usize,
@@ -41,6 +42,7 @@ impl EngineBuilder {
         Self {
             store,
             bridge: None,
+            notify: None,
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(PooledEntropy::new()),
             waiters_max: Waiters::MAX,
@@ -59,6 +61,13 @@ impl EngineBuilder {
     /// Without it no run can be bridged.
     pub fn bridge(mut self, bridge: Arc<dyn Bridge>) -> Self {
         self.bridge = Some(bridge);
+        self
+    }
+
+    /// Says how the store hints at runs that end in other processes; it must be the same store. Without it
+    /// whoever waits for them finds out by polling alone.
+    pub fn notify(mut self, notify: Arc<dyn Notify>) -> Self {
+        self.notify = Some(notify);
         self
     }
 
@@ -100,6 +109,7 @@ impl EngineBuilder {
         let inner = Inner {
             store: self.store,
             bridge: self.bridge,
+            notify: self.notify,
             clock: self.clock,
             entropy: self.entropy,
             heartbeat: Heartbeat::default(),

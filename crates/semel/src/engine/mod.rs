@@ -46,7 +46,7 @@ use crate::{
     record::{Phase, Record, Token},
     store::{
         Actor, Store,
-        capability::{Bridge, Capabilities},
+        capability::{Bridge, Capabilities, Notify},
     },
     telemetry::{Counters, Stats},
 };
@@ -70,6 +70,7 @@ pub struct Engine {
 struct Inner {
     store: Arc<dyn Store>,
     bridge: Option<Arc<dyn Bridge>>,
+    notify: Option<Arc<dyn Notify>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     heartbeat: Heartbeat,

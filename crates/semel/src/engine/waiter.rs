@@ -1,10 +1,13 @@
 //! Waiting for another holder, without holding anything: no connection, no lock, no task.
 //!
 //! Whoever ends an intent in this process wakes its waiters. Where other processes share the store,
-//! one poll per process reads all awaited keys in one batch. The number of waiters is bounded, so
-//! that they cannot starve the holder they wait for.
+//! one poll per process reads all awaited keys in one batch, and a store that hints at ends elsewhere
+//! spares it the pause. The number of waiters is bounded, so that they cannot starve the holder they
+//! wait for.
 //!
 //! The engine waits so for leases. A store waits so for transactions that hold an intent.
+
+mod poll;
 
 use std::{
     collections::BTreeMap,
@@ -15,16 +18,15 @@ use std::{
 };
 
 use async_trait::async_trait;
-use tokio::sync::{Notify, futures::OwnedNotified};
+use tokio::sync::{Notify, broadcast, futures::OwnedNotified};
 use tokio_util::sync::CancellationToken;
 
 use super::Tasks;
 use crate::{
-    clock::{Clock, Timestamp},
+    clock::Clock,
     error::StoreError,
     key::IntentId,
-    record::{Phase, Record, State},
-    store::{BATCH_MAX, Reading},
+    store::{Reading, capability::Hint},
 };
 
 /// Those who wait for other holders in this process. Cheap to clone.
@@ -41,6 +43,8 @@ struct Inner {
     tasks: Tasks,
     closing: CancellationToken,
     keys: Mutex<Keys>,
+    /// Tells the poll of a key that nobody awaited before.
+    fresh: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -65,6 +69,20 @@ pub trait Peek: fmt::Debug + Send + Sync + 'static {
     ///
     /// A poll that fails is a poll that saw nothing.
     async fn peek(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError>;
+
+    /// Returns the hints from now on, if whoever has the records hints at ends.
+    fn hints(&self) -> Option<broadcast::Receiver<Hint>> {
+        None
+    }
+
+    /// Reads as [`Peek::peek`] does, and asks that ends from then on be hinted at.
+    ///
+    /// # Errors
+    ///
+    /// A poll that fails is a poll that saw nothing.
+    async fn watch(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
+        self.peek(ids).await
+    }
 }
 
 /// A place among the waiters; dropping it gives the place back.
@@ -93,8 +111,8 @@ impl Waiters {
         tasks: impl Into<Tasks>,
         closing: CancellationToken,
     ) -> Self {
-        let (tasks, keys) = (tasks.into(), Mutex::default());
-        Self { inner: Arc::new(Inner { max, poll_every, clock, tasks, closing, keys }) }
+        let (tasks, keys, fresh) = (tasks.into(), Mutex::default(), Notify::new());
+        Self { inner: Arc::new(Inner { max, poll_every, clock, tasks, closing, keys, fresh }) }
     }
 
     /// Returns how many wait now.
@@ -136,10 +154,10 @@ impl Waiters {
             return None;
         }
         keys.waiting += 1;
-        let awaited = keys
-            .by_id
-            .entry(id.clone())
-            .or_insert_with(|| Awaited { notify: Arc::default(), waiters: 0 });
+        let awaited = keys.by_id.entry(id.clone()).or_insert_with(|| {
+            self.inner.fresh.notify_one();
+            Awaited { notify: Arc::default(), waiters: 0 }
+        });
         awaited.waiters += 1;
         let notify = Arc::clone(&awaited.notify);
         if let Some(peek) = peek.filter(|_| !keys.polling) {
@@ -159,70 +177,6 @@ impl Waiters {
 
     fn lock(&self) -> MutexGuard<'_, Keys> {
         self.inner.keys.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Reads all awaited keys in one batch, again and again while somebody waits. An idle poll slows
-    /// down to ten times its period.
-    async fn poll(&self, peek: &dyn Peek) {
-        let Inner { poll_every, clock, closing, .. } = &*self.inner;
-        let mut pause = *poll_every;
-        loop {
-            tokio::select! {
-                biased;
-                () = clock.sleep_until(clock.monotonic().after(pause)) => {}
-                () = closing.cancelled() => {}
-            }
-            let ids: Vec<IntentId> = {
-                let mut keys = self.lock();
-                if keys.by_id.is_empty() || closing.is_cancelled() {
-                    keys.polling = false;
-                    return;
-                }
-                keys.by_id.keys().cloned().collect()
-            };
-            let woken = self.poll_once(peek, &ids).await;
-            pause = if woken { *poll_every } else { pause.mul_f32(1.25) };
-            pause = pause.min(*poll_every * 10);
-        }
-    }
-
-    async fn poll_once(&self, peek: &dyn Peek, ids: &[IntentId]) -> bool {
-        let mut woken = false;
-        for ids in ids.chunks(BATCH_MAX) {
-            // A poll that fails is a poll that saw nothing: waiters have their own bound.
-            let Ok(Reading { records, now }) = peek.peek(ids.to_vec()).await else {
-                continue;
-            };
-            for (id, record) in ids.iter().zip(&records) {
-                woken |= match found(record.as_ref(), now) {
-                    Found::Claimable => {
-                        self.wake_one(id);
-                        true
-                    }
-                    Found::Ended => {
-                        self.wake_all(id);
-                        true
-                    }
-                    Found::Held => false,
-                };
-            }
-        }
-        woken
-    }
-}
-
-enum Found {
-    Claimable,
-    Ended,
-    Held,
-}
-
-fn found(record: Option<&Record>, now: Timestamp) -> Found {
-    match record.map(|record| (record, record.phase(now))) {
-        None | Some((_, Phase::Absent | Phase::Stored(State::Open))) => Found::Claimable,
-        Some((record, Phase::Stored(State::Running))) if record.lapsed(now) => Found::Claimable,
-        Some((_, Phase::Stored(State::Running))) => Found::Held,
-        Some(_) => Found::Ended,
     }
 }
 

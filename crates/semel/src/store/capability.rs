@@ -5,9 +5,10 @@
 //! power to claim inside the caller's own transaction is not object-safe by nature: each store that
 //! has it offers it in its `transact` module, with the caller's transaction as a type parameter.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 
 use crate::{
     clock::Timestamp,
@@ -15,7 +16,7 @@ use crate::{
     error::StoreError,
     key::{IntentId, Operation, Tenant},
     record::{Permit, Phase, Record, State},
-    store::Actor,
+    store::{Actor, Reading},
 };
 
 /// What survives which loss.
@@ -337,17 +338,33 @@ pub trait Inspect: Send + Sync + 'static {
     async fn note(&self, row: AuditRow) -> Result<(), StoreError>;
 }
 
-/// Tells of finishes in other processes, as hints; polling finds what a hint does not tell.
+/// Something that a store hints at.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Hint {
+    /// The run of this intent ended: it was completed, released, or settled.
+    Ended(IntentId),
+    /// Others may have ended meanwhile, of which nothing was heard.
+    Missed,
+}
+
+/// Tells in every process that runs have ended, wherever they did. Hints may be lost, come twice, or
+/// come late: whoever waits polls too, and asks the store whatever a hint says.
 #[async_trait]
-pub trait Notify: Send + Sync + 'static {
-    /// Waits for the next hints, at most `wait`; an empty list when none came.
+pub trait Notify: fmt::Debug + Send + Sync + 'static {
+    /// Returns the hints from now on. One that is slow to take them misses the oldest.
+    fn hints(&self) -> broadcast::Receiver<Hint>;
+
+    /// Reads records as [`Store::read`](super::Store::read) does, and asks that the ends of their runs
+    /// be hinted at from then on: what ended before is what it reads. The wish holds for one minute at
+    /// least.
     ///
     /// # Errors
     ///
-    /// Fails with a [`StoreError`] when hints cannot be had for now.
+    /// Fails with a [`StoreError`] whose kind says what the caller does next; of more than
+    /// [`BATCH_MAX`](super::BATCH_MAX) ids it reads none.
     ///
     /// # Cancel safety
     ///
-    /// Hints may be lost.
-    async fn hints(&self, wait: Duration) -> Result<Vec<IntentId>, StoreError>;
+    /// Dropping the future leaves hints that nobody waits for.
+    async fn watch(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError>;
 }

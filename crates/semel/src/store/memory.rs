@@ -9,12 +9,14 @@ use std::{
 };
 
 use async_trait::async_trait;
+use tokio::sync::broadcast;
 
 use super::{
     Actor, BATCH_MAX, ClaimAnswer, Claimed, Completed, Reading, ReleaseAnswer, Released, Renew,
     Renewed, Store,
     capability::{
-        AuditRow, Bridge, Capabilities, Counts, Filter, Inspect, Looked, Sweep, SweepBudget, Swept,
+        AuditRow, Bridge, Capabilities, Counts, Filter, Hint, Inspect, Looked, Notify, Sweep,
+        SweepBudget, Swept,
     },
     claims_within_bounds, finish_within_bounds,
     moving::{self, Brought, Closed, Move, Standing, Trail},
@@ -29,7 +31,7 @@ use crate::{
     error::{StoreError, StoreErrorKind},
     key::IntentId,
     outcome::Outcome,
-    record::{Fence, Permit, Record},
+    record::{Fence, Permit, Record, State},
 };
 
 /// Keeps records in memory.
@@ -47,17 +49,33 @@ pub struct MemoryStore {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     records: HashMap<IntentId, Box<Record>>,
     audit: Vec<AuditRow>,
     floor: Fence,
     closed: Option<Closed>,
+    hints: broadcast::Sender<Hint>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        let hints = broadcast::Sender::new(MemoryStore::HINTS_MAX);
+        Self {
+            records: HashMap::new(),
+            audit: Vec::new(),
+            floor: Fence::default(),
+            closed: None,
+            hints,
+        }
+    }
 }
 
 impl MemoryStore {
     /// The largest number of audit rows; the oldest go first.
     pub const AUDIT_MAX: usize = 10_000;
+    /// How many hints whoever takes them may be behind.
+    const HINTS_MAX: usize = 256;
     /// The default bound on records.
     pub const RECORDS_MAX: usize = 1_000_000;
 
@@ -239,7 +257,12 @@ impl Inner {
         if let Some(why) = self.closed {
             return Err(why.refusal());
         }
-        self.records.insert(record.id.clone(), record);
+        let ended = (record.state != State::Running).then(|| record.id.clone());
+        let before = self.records.insert(record.id.clone(), record);
+        if let Some(id) = ended.filter(|_| before.is_some_and(|was| was.state == State::Running)) {
+            // Where nobody listens nobody needs it.
+            self.hints.send(Hint::Ended(id)).ok();
+        }
         Ok(())
     }
 
@@ -303,6 +326,18 @@ impl Bridge for MemoryStore {
         let (inner, now) = self.lock();
         let record = inner.seen(&id).map(|record| Box::new(record.clone()));
         Ok(Looked::Seen { record, now })
+    }
+}
+
+/// Hints at every end, whether or not somebody asked for it.
+#[async_trait]
+impl Notify for MemoryStore {
+    fn hints(&self) -> broadcast::Receiver<Hint> {
+        self.lock().0.hints.subscribe()
+    }
+
+    async fn watch(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
+        self.read(ids).await
     }
 }
 

@@ -10,6 +10,7 @@
 mod beginning;
 mod bridging;
 mod ending;
+mod hinted;
 mod inbox;
 mod keeping;
 mod lost_answers;

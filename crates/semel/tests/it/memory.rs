@@ -24,6 +24,7 @@ impl StoreUnderTest for Memory {
         Fresh::new(store.clone(), store.clone(), clock)
             .with_bridge(store.clone())
             .with_move(store.clone())
+            .with_notify(store.clone())
             .with_sweep(store)
             .with_second(open.clone())
             .with_reopen(open)

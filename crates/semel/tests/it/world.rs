@@ -6,7 +6,7 @@ use semel::{
     Begun, Call, Engine, EngineBuilder, Fingerprint, Holder, IntentId, Key, Operation, Outcome,
     Permit, Phase, Policy, Record, Refusal, Scope, Store, Tenant, Timestamp, Token,
     decide::{Ask, Compare, OnLost},
-    store::{ClaimAnswer, memory::MemoryStore},
+    store::{ClaimAnswer, capability::Notify, memory::MemoryStore},
 };
 use semel_testkit::{FaultyStore, ManualClock};
 use tokio::task::JoinHandle;
@@ -36,12 +36,22 @@ impl World {
 
     /// A world whose store says that other processes may use it too.
     pub(crate) fn shared() -> Self {
+        Self::shared_and(|_, builder| builder)
+    }
+
+    /// The same, whose store hints at what ends in them.
+    pub(crate) fn hinting(notify: impl FnOnce(Arc<MemoryStore>) -> Arc<dyn Notify>) -> Self {
+        Self::shared_and(|memory, builder| builder.notify(notify(memory)))
+    }
+
+    fn shared_and(with: impl FnOnce(Arc<MemoryStore>, EngineBuilder) -> EngineBuilder) -> Self {
         let clock = ManualClock::new();
         let memory = Arc::new(MemoryStore::with_clock(clock.clone()));
         let mut capabilities = memory.capabilities();
         capabilities.shared = true;
         let store = FaultyStore::claiming(memory.clone(), capabilities);
-        Self::over(clock, memory, store, |builder| builder)
+        let behind = memory.clone();
+        Self::over(clock, memory, store, |builder| with(behind, builder))
     }
 
     fn over(

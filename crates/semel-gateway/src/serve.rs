@@ -312,6 +312,9 @@ fn engine(opened: Opened, settings: &Settings, clock: &Arc<dyn Clock>) -> Engine
     if let Some(bridge) = opened.bridge {
         engine = engine.bridge(bridge);
     }
+    if let Some(notify) = opened.notify {
+        engine = engine.notify(notify);
+    }
     let engine = engine.build();
     let budget = SweepBudget { records: settings.sweep_records };
     engine.sweep_with(opened.sweep, settings.sweep_every, budget);

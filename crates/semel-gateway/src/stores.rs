@@ -8,7 +8,7 @@ use semel::{
     inbox::{InboxInspect, store::InboxSweep},
     outbox::{OutboxHints, OutboxInspect, OutboxRetain, OutboxStore},
     store::{
-        capability::{Bridge, Durability, Inspect, Sweep, SweepBudget, Swept},
+        capability::{Bridge, Durability, Inspect, Notify, Sweep, SweepBudget, Swept},
         memory::MemoryStore,
         moving::Move,
     },
@@ -36,6 +36,8 @@ pub struct Opened {
     pub mover: Arc<dyn Move>,
     /// How it tells that an application ended a run by itself, if it can.
     pub bridge: Option<Arc<dyn Bridge>>,
+    /// How it hints at runs that end in other processes, if it does.
+    pub notify: Option<Arc<dyn Notify>>,
     /// Its outbox, if it has one.
     pub outbox: Option<OutboxPowers>,
     /// The reads and words for operators of its inbox, if it has one.
@@ -92,6 +94,7 @@ impl Opened {
             inspect: Arc::clone(store) as Arc<dyn Inspect>,
             mover: Arc::clone(store) as Arc<dyn Move>,
             bridge: None,
+            notify: None,
             outbox: None,
             inbox: None,
         }
@@ -111,6 +114,12 @@ impl Opened {
         let inbox = Some(Arc::clone(&store) as Arc<dyn InboxInspect>);
         let sweep = Whole::of(&store);
         Self { bridge: Some(bridge), outbox, inbox, sweep, ..Self::of(&store) }
+    }
+
+    fn redis(store: RedisStore) -> Self {
+        let store = Arc::new(store);
+        let notify = Arc::clone(&store) as Arc<dyn Notify>;
+        Self { notify: Some(notify), ..Self::of(&store) }
     }
 
     fn sqlite(store: SqliteStore) -> Self {
@@ -159,9 +168,7 @@ pub async fn open(settings: &StoreSettings) -> Result<Opened, StoreError> {
             let builder = builder.migrate(due && settings.postgres.migrate);
             Ok(Opened::postgres(builder.open().await?))
         }
-        StoreUrl::Redis(url) => {
-            Ok(Opened::of(&Arc::new(redis(url, &settings.redis)?.open().await?)))
-        }
+        StoreUrl::Redis(url) => Ok(Opened::redis(redis(url, &settings.redis)?.open().await?)),
         StoreUrl::Sqlite(path) => Ok(Opened::sqlite(SqliteStore::builder(path).open()?)),
     }
 }

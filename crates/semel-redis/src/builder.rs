@@ -1,6 +1,11 @@
 //! How a store is opened.
 
-use std::{fmt, path::PathBuf, sync::atomic::AtomicUsize, time::Duration};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicUsize},
+    time::Duration,
+};
 
 use semel::{Outcome, StoreError, store::capability::Durability};
 
@@ -9,6 +14,7 @@ use crate::{
     address::{Address, Files, Way},
     connect::Connector,
     error::invalid,
+    hints::Hints,
     link::Link,
     scripts::Scripts,
     settings::Demands,
@@ -219,7 +225,8 @@ impl RedisBuilder {
             audit_max: self.audit_max.div_ceil(buckets).max(1),
             body_max: self.body_max.min(Outcome::BODY_MAX),
             durability,
-            link: Link::new(connector, space, self.wait, lines, first),
+            hints: Hints::new(&self.prefix),
+            link: Link::new(Arc::new(connector), space, self.wait, lines, first),
             scripts: Scripts::new(self.clock.as_deref()),
             swept: AtomicUsize::new(0),
         })

@@ -3,8 +3,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, RedisError, Value, aio::MultiplexedConnection,
-    cluster::ClusterClient, cmd,
+    AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, RedisError, Value,
+    aio::{AsyncPushSender, MultiplexedConnection},
+    cluster::ClusterClient,
+    cmd,
 };
 use rustls::crypto::{CryptoProvider, ring};
 use semel::store::capability::Durability;
@@ -69,6 +71,38 @@ impl Connector {
         Err(last.unwrap_or_else(|| unavailable("the Redis URL names no host").into()))
     }
 
+    /// Makes a connection that is told what is published: to the primary, or to the first node of a cluster that
+    /// answers, since each of them hears what is said to any.
+    pub(crate) async fn listening(
+        &self,
+        told: impl AsyncPushSender + Clone,
+    ) -> Result<MultiplexedConnection, Fault> {
+        let hosts = match &self.address.way {
+            Way::Sentinel(name) => vec![self.named(name).await?],
+            Way::Cluster | Way::Direct => self.address.hosts.clone(),
+        };
+        let mut last = None;
+        for (host, port) in &hosts {
+            let info = self.address.server(host, *port)?;
+            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+            let info = info.set_redis_settings(settings);
+            let config = AsyncConnectionConfig::new().set_push_sender(told.clone());
+            let opened = async {
+                let mut connection = self.open_with(info, config).await?;
+                let server = Server::of(&mut connection).await?;
+                Ok((connection, server.role == "master"))
+            };
+            match opened.await {
+                Ok((connection, is_primary)) if is_primary || self.address.way == Way::Cluster => {
+                    return Ok(connection);
+                }
+                Ok(_) => {}
+                Err(fault) => last = Some(fault),
+            }
+        }
+        Err(last.unwrap_or_else(|| unavailable("no host of the Redis URL is a primary").into()))
+    }
+
     async fn primary(&self, host: &str, port: u16) -> Result<(Live, Durability), Fault> {
         let mut connection = self.open(self.address.server(host, port)?).await?;
         let server = Server::of(&mut connection).await?;
@@ -96,11 +130,19 @@ impl Connector {
     }
 
     async fn open(&self, info: ConnectionInfo) -> Result<MultiplexedConnection, Fault> {
+        self.open_with(info, AsyncConnectionConfig::new()).await
+    }
+
+    async fn open_with(
+        &self,
+        info: ConnectionInfo,
+        config: AsyncConnectionConfig,
+    ) -> Result<MultiplexedConnection, Fault> {
         let client = match self.address.certificates() {
             Some(certificates) => Client::build_with_tls(info, certificates)?,
             None => Client::open(info)?,
         };
-        let config = AsyncConnectionConfig::new()
+        let config = config
             .set_connection_timeout(Some(self.connect_wait))
             .set_response_timeout(Some(self.answer_wait));
         Ok(client.get_multiplexed_async_connection_with_config(&config).await?)

@@ -26,6 +26,7 @@ mod audit;
 mod builder;
 mod connect;
 mod error;
+mod hints;
 mod inspect;
 mod link;
 mod moving;
@@ -44,7 +45,7 @@ use std::sync::atomic::AtomicUsize;
 use semel::store::capability::Durability;
 
 pub use self::builder::RedisBuilder;
-use self::{link::Link, scripts::Scripts};
+use self::{hints::Hints, link::Link, scripts::Scripts};
 
 /// Keeps records in Redis or Valkey.
 ///
@@ -54,6 +55,7 @@ pub struct RedisStore {
     audit_max: u32,
     body_max: usize,
     durability: Durability,
+    hints: Hints,
     link: Link,
     scripts: Scripts,
     /// Where the sweep goes on.

@@ -5,7 +5,10 @@
 //! here is what was certainly not done. A caller that is told that nobody knows asks again by its token.
 
 use std::{
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -32,7 +35,7 @@ const PAUSES: [u64; 9] = [1, 5, 10, 20, 50, 100, 200, 300, 300];
 /// All connections of a store.
 #[derive(Debug)]
 pub(crate) struct Link {
-    pub(crate) connector: Connector,
+    pub(crate) connector: Arc<Connector>,
     pub(crate) space: Space,
     pub(crate) wait: Wait,
     lines: Vec<Line>,
@@ -74,7 +77,7 @@ pub(crate) enum To<'a> {
 
 impl Link {
     pub(crate) fn new(
-        connector: Connector,
+        connector: Arc<Connector>,
         space: Space,
         wait: Wait,
         lines: usize,

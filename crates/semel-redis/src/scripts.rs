@@ -41,6 +41,7 @@ pub(crate) struct Scripts {
     pub(crate) recall: Script,
     pub(crate) renew: Script,
     pub(crate) swap: Script,
+    pub(crate) watch: Script,
 }
 
 impl Scripts {
@@ -66,6 +67,7 @@ impl Scripts {
             recall: script(PRELUDE, include_str!("../scripts/audit/recall.lua")),
             renew: script("", include_str!("../scripts/record/renew.lua")),
             swap: script(PRELUDE, include_str!("../scripts/record/swap.lua")),
+            watch: script("", include_str!("../scripts/record/watch.lua")),
         }
     }
 }

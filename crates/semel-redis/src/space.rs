@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `{semel.7}:r:` + name | the record |
 //! | `{semel.7}:o:` + name | its outcome |
+//! | `{semel.7}:w:` + name | where the end of its run is told to those who wait for it; for two minutes |
 //! | `{semel.7}:floor` | the largest fence of a record that may be dropped, and a mark while the store is closed |
 //! | `{semel.7}:names` | the names of all records, in order |
 //! | `{semel.7}:held` | the names of those that run or are unknown, in order |

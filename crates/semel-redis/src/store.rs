@@ -78,13 +78,7 @@ impl Store for RedisStore {
     /// The records of one answer are each as of the moment when it was read, and the time is the earliest of those.
     async fn read(&self, ids: Vec<IntentId>) -> Result<Reading, StoreError> {
         within_batch(ids.len())?;
-        if ids.is_empty() {
-            return Ok(Reading { records: Vec::new(), now: self.now().await? });
-        }
-        let one = |id| async move { self.seen(&Space::place(id), id).await };
-        let seen = all(ids.iter().map(one).collect(), TOGETHER).await?;
-        let now = seen.iter().map(|seen| seen.now).min().unwrap_or_default();
-        Ok(Reading { records: seen.into_iter().map(|seen| seen.record).collect(), now })
+        self.reading(&ids, false).await
     }
 
     async fn resolve(
@@ -99,6 +93,24 @@ impl Store for RedisStore {
 }
 
 impl RedisStore {
+    /// Reads records; asks to be told of their ends, if they are watched.
+    pub(crate) async fn reading(
+        &self,
+        ids: &[IntentId],
+        watched: bool,
+    ) -> Result<Reading, StoreError> {
+        if ids.is_empty() {
+            return Ok(Reading { records: Vec::new(), now: self.now().await? });
+        }
+        let one = |id| async move {
+            let place = Space::place(id);
+            if watched { self.watched(&place, id).await } else { self.seen(&place, id).await }
+        };
+        let seen = all(ids.iter().map(one).collect(), TOGETHER).await?;
+        let now = seen.iter().map(|seen| seen.now).min().unwrap_or_default();
+        Ok(Reading { records: seen.into_iter().map(|seen| seen.record).collect(), now })
+    }
+
     /// Reads the time, by a script that looks for a record which no name can have.
     pub(crate) async fn now(&self) -> Result<semel::Timestamp, StoreError> {
         let bucket = self.link.space.bucket(0);

@@ -18,7 +18,7 @@ use semel::{
 use crate::{
     RedisStore, audit,
     error::{Fault, odd},
-    row,
+    hints, row,
     space::{Place, Space},
 };
 
@@ -54,10 +54,10 @@ impl RedisStore {
     }
 
     /// Some keys of a record, and behind them some of its bucket.
-    fn keys_of<const N: usize>(
+    fn keys_of<const R: usize, const N: usize>(
         &self,
         place: &Place,
-        of_record: [&str; 2],
+        of_record: [&str; R],
         of_bucket: [&str; N],
     ) -> Vec<Vec<u8>> {
         let bucket = self.link.space.bucket(place.bucket);
@@ -185,7 +185,7 @@ impl RedisStore {
             .run(
                 place.bucket,
                 &self.scripts.complete,
-                &self.keys_of(place, ["r", "o"], ["floor", "held", "due", "mark"]),
+                &self.keys_of(place, ["r", "o", "w"], ["floor", "held", "due", "mark"]),
                 &[
                     &permit_bytes(permit.token, permit.fence),
                     &[row::letter(state)],
@@ -266,10 +266,21 @@ impl RedisStore {
         saw(id, now, bytes, outcome)
     }
 
+    /// Reads a record and the time, and asks whoever ends its run to say so.
+    pub(crate) async fn watched(&self, place: &Place, id: &IntentId) -> Result<Seen, Fault> {
+        let bucket = self.link.space.bucket(place.bucket);
+        let keys = ["r", "o", "w"].map(|what| bucket.of(what, &place.name));
+        let args = [self.hints.channel.as_bytes(), &digits(hints::WATCHED_MILLIS)];
+        let said = self.link.run(place.bucket, &self.scripts.watch, &keys, &args).await?;
+        let [now, bytes, outcome] = said.try_into().map_err(|_| odd())?;
+        saw(id, now, bytes, outcome)
+    }
+
     /// Writes a record in the place of the one that was seen, and says whether that was still there.
     async fn swap(&self, place: &Place, seen: &Seen, next: Next<'_>) -> Result<bool, Fault> {
         let mut keys = self.keys(place);
-        keys.push(self.link.space.bucket(place.bucket).key("audit"));
+        let bucket = self.link.space.bucket(place.bucket);
+        keys.extend([bucket.key("audit"), bucket.of("w", &place.name)]);
         let outcome = next.record.outcome.as_ref().map(codec::encode);
         let audit = next.audit.as_ref().map(audit::bytes).unwrap_or_default();
         let said = self

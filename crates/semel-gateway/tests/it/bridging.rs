@@ -67,6 +67,7 @@ fn opened(store: Arc<MemoryStore>) -> Opened {
         inspect: Arc::clone(&store) as _,
         mover: Arc::clone(&store) as _,
         bridge: Some(store),
+        notify: None,
         outbox: None,
         inbox: None,
     }

@@ -195,6 +195,7 @@ async fn bounded(path: &Path, upstream: &Upstream) -> (Served, Connection) {
         inspect: Arc::clone(&store) as _,
         mover: store,
         bridge: None,
+        notify: None,
         outbox: None,
         inbox: None,
     };

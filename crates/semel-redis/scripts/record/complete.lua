@@ -1,9 +1,9 @@
 -- Stores the end of a run that is still its permit's; anything else is told, for the caller to decide.
--- KEYS: record, outcome, floor, held, due, mark
+-- KEYS: record, outcome, watched, floor, held, due, mark
 -- ARGV: token and fence, state, how long it is replayed and remembered, what follows the claimer in the record, the
 --       outcome or nothing, name, whether answers are waited for
 local call, sub = redis.call, string.sub
-local read = call('MGET', KEYS[1], KEYS[3])
+local read = call('MGET', KEYS[1], KEYS[4], KEYS[3])
 local value, floor = read[1], read[2]
 local state = value and sub(value, 2, 2)
 local is_held = value and string.byte(value, 1) == 1 and sub(value, 3, 26) == ARGV[1]
@@ -11,7 +11,7 @@ local is_held = value and string.byte(value, 1) == 1 and sub(value, 3, 26) == AR
   -- What was resolved is not the permit's any more.
   and string.byte(value, 91) % 4 < 2
 if not is_held then
-  if ARGV[8] == '1' then call('SET', KEYS[6], '') end
+  if ARGV[8] == '1' then call('SET', KEYS[7], '') end
   return { now, 0, value, value and call('GET', KEYS[2]), false }
 end
 refuse_if_closed(floor)
@@ -39,7 +39,9 @@ else
 end
 -- No later fence falls below the fence of a record that may be dropped.
 local fence = sub(value, 19, 26)
-if not floor or struct.unpack('>I8', floor) < struct.unpack('>I8', fence) then call('SET', KEYS[3], fence) end
-call('ZREM', KEYS[4], ARGV[7])
-call('ZADD', KEYS[5], due < EXACT and due or '+inf', ARGV[7])
+if not floor or struct.unpack('>I8', floor) < struct.unpack('>I8', fence) then call('SET', KEYS[4], fence) end
+call('ZREM', KEYS[5], ARGV[7])
+call('ZADD', KEYS[6], due < EXACT and due or '+inf', ARGV[7])
+-- A hint that may not be given is none: those who wait poll.
+if read[3] then redis.pcall('PUBLISH', read[3], ARGV[7]) end
 return { now, 1, false, false, false }

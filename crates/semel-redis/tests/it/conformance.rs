@@ -28,6 +28,7 @@ async fn fresh(fixture: Fixture) -> Fresh {
     Fresh::new(store.clone(), store.clone(), time)
         .when_turned_back(TurnedBack::Follows)
         .with_move(store.clone())
+        .with_notify(store.clone())
         .with_sweep(store)
         .with_second(again.clone())
         .with_reopen(again)

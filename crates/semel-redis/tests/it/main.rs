@@ -13,6 +13,7 @@ mod conformance;
 mod deciding;
 mod failover;
 mod fixture;
+mod hinting;
 mod keeping;
 mod lost;
 mod moving;

@@ -19,6 +19,7 @@ use redis::{
     cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr},
     cmd,
 };
+use semel::StoreErrorKind;
 use tokio::sync::Mutex;
 
 use crate::{
@@ -119,6 +120,22 @@ impl Link {
     /// Says a command that reads in a bucket; nothing is waited for behind it.
     pub(crate) async fn look(&self, bucket: usize, said: &Cmd) -> Result<Value, Fault> {
         self.ask(bucket, |_| said.clone(), false).await
+    }
+
+    /// Looks again at what the servers are set to. Where they may lose by now what they acknowledge, the connections
+    /// are given up: whoever asks next is refused by a sentence that says what to set, until it is.
+    pub(crate) async fn look_again(&self) -> Result<(), Fault> {
+        let (_, live) = self.lines[0].live(&self.connector).await?;
+        match self.connector.judge(live).await {
+            Err(fault) if fault.error.kind() == StoreErrorKind::Invalid => {
+                for line in &self.lines {
+                    *line.live.lock().await = None;
+                }
+                Err(fault)
+            }
+            // Whoever asks for something finds out about the rest.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Says something until it is answered, or the answer is one that passes by no waiting.

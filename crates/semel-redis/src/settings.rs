@@ -16,6 +16,8 @@ use crate::{
 };
 
 const NAMES: [&str; 3] = ["appendonly", "appendfsync", "maxmemory-policy"];
+/// What is read besides; a server that has it not does not do it.
+const PAUSES: &str = "no-appendfsync-on-rewrite";
 
 /// What is demanded of every server that is connected to.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +37,7 @@ enum Loss {
     Evicts,
     NotFlushed,
     NotKept,
+    PausesFlushes,
     UntrueDisks,
 }
 
@@ -53,6 +56,10 @@ impl Loss {
             }
             Self::NotKept => {
                 "the server keeps nothing over a restart: set its appendonly to yes and its appendfsync to always, or \
+                 accept_volatile"
+            }
+            Self::PausesFlushes => {
+                "the server flushes nothing while it rewrites its file: set its no-appendfsync-on-rewrite to no, or \
                  accept_volatile"
             }
             Self::UntrueDisks => {
@@ -159,6 +166,8 @@ impl Demands {
             Some(Loss::UntrueDisks)
         } else if !flushes_each && !self.wait.flushed {
             Some(Loss::NotFlushed)
+        } else if is(PAUSES, "yes") && !self.wait.flushed {
+            Some(Loss::PausesFlushes)
         } else if self.fails_over && !waited {
             Some(Loss::Failover)
         } else {
@@ -170,10 +179,9 @@ impl Demands {
         let count = said.lines().find_map(|line| line.trim().strip_prefix("connected_slaves:"));
         let count: u32 = count.and_then(|count| count.parse().ok()).unwrap_or(0);
         if count < self.wait.replicas_needed() {
-            let message = format!(
-                "the primary has {count} replicas, and {} are waited for",
-                self.wait.replicas_needed()
-            );
+            let asked = self.wait.replicas_needed();
+            let message =
+                format!("the primary has too few replicas: {count}, and {asked} are waited for");
             return Err(unavailable(message).into());
         }
         Ok(())
@@ -182,7 +190,7 @@ impl Demands {
 
 fn config() -> redis::Cmd {
     let mut config = cmd("CONFIG");
-    config.arg("GET").arg(&NAMES);
+    config.arg("GET").arg(&NAMES).arg(PAUSES);
     config
 }
 

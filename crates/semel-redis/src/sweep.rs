@@ -21,9 +21,11 @@ use crate::{
 /// How many buckets are asked at once for what is due.
 const ASKED: usize = 32;
 
+/// Looks at the server's settings too: they may have been changed while it runs.
 #[async_trait]
 impl Sweep for RedisStore {
     async fn sweep(&self, budget: SweepBudget) -> Result<Swept, StoreError> {
+        self.link.look_again().await?;
         let budget = usize::try_from(budget.records).unwrap_or(usize::MAX).max(1);
         let due = self.due(budget.saturating_add(1)).await?;
         let more = due.len() > budget;

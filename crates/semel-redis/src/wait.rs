@@ -57,24 +57,27 @@ impl Wait {
     /// Judges what was answered to them: fewer than were asked for acknowledge nothing.
     pub(crate) fn judge(&self, answers: Vec<Value>) -> Result<(), Fault> {
         for answer in answers {
-            let holds = match answer.extract_error()? {
-                Value::Int(replicas) => replicas >= i64::from(self.replicas),
+            match answer.extract_error()? {
+                Value::Int(replicas) => enough("replicas", replicas, self.replicas)?,
                 Value::Array(disks) => match disks[..] {
                     [Value::Int(own), Value::Int(replicas)] => {
-                        own >= i64::from(self.flushed)
-                            && replicas >= i64::from(self.replicas_flushed)
+                        enough("disks of the primary", own, u32::from(self.flushed))?;
+                        enough("disks of replicas", replicas, self.replicas_flushed)?;
                     }
                     _ => return Err(odd()),
                 },
                 _ => return Err(odd()),
-            };
-            if !holds {
-                return Err(unavailable(
-                    "fewer replicas or disks than asked for have it in time; it may be lost",
-                )
-                .into());
             }
         }
         Ok(())
     }
+}
+
+fn enough(what: &str, have: i64, asked: u32) -> Result<(), Fault> {
+    if have >= i64::from(asked) {
+        return Ok(());
+    }
+    let message =
+        format!("{what} that have it in time: {have}, and {asked} are waited for; it may be lost");
+    Err(unavailable(message).into())
 }

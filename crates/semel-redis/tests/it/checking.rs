@@ -6,7 +6,7 @@ use std::time::Duration;
 use semel::{
     Store,
     StoreErrorKind::{Invalid, ReadOnly, Unavailable},
-    store::capability::Durability,
+    store::capability::{Durability, Sweep, SweepBudget},
 };
 use semel_redis::RedisStore;
 use semel_testkit::servers::{Redis, RedisCluster, RedisKind, Sentinels};
@@ -28,6 +28,7 @@ async fn settings_that_lose_are_refused_unless_that_is_accepted() {
     let wrong = [
         ("appendonly", "no", "set its appendonly to yes"),
         ("appendfsync", "everysec", "set its appendfsync to always"),
+        ("no-appendfsync-on-rewrite", "yes", "set its no-appendfsync-on-rewrite to no"),
         ("maxmemory-policy", "allkeys-lru", "set its maxmemory-policy to noeviction"),
         ("maxmemory-policy", "volatile-ttl", "set its maxmemory-policy to noeviction"),
     ];
@@ -144,5 +145,42 @@ async fn sentinels_are_told_from_servers() {
     fails(fixture.builder().open().await, Invalid, &["no sentinel knows", "nobody"]);
     fixture.url = format!("redis://{}/0?sentinel={}", hosts.join(","), Sentinels::NAME);
     let store = fixture.builder().accept_volatile(true).open().await.unwrap();
+    finished(&store, &id("k")).await;
+}
+
+/// What becomes volatile while it serves is found by the next sweep, and taken again once it is set back.
+#[tokio::test]
+async fn a_setting_that_is_changed_while_it_serves_is_refused_from_the_next_sweep_on() {
+    let (server, fixture) = server("appendonly", "yes").await;
+    let cluster = RedisCluster::start(RedisKind::Valkey9).await;
+    let in_cluster = Fixture::of_cluster(&cluster);
+    let places = [(fixture, &server), (in_cluster, &cluster.nodes()[1])];
+    for (fixture, server) in places {
+        let store = fixture.builder().open().await.unwrap();
+        store.sweep(SweepBudget::default()).await.unwrap();
+        let wrong = [
+            ("maxmemory-policy", "allkeys-lru", "noeviction"),
+            ("appendfsync", "everysec", "always"),
+            ("no-appendfsync-on-rewrite", "yes", "no"),
+        ];
+        for (name, value, right) in wrong {
+            finished(&store, &id(name)).await;
+            assert_eq!(server.ask(&["CONFIG", "SET", name, value]).await, "OK");
+            fails(store.sweep(SweepBudget::default()).await, Invalid, &[name, right]);
+            fails(claim(&store, &ask(&id("k"))).await, Invalid, &[name, right]);
+            assert_eq!(server.ask(&["CONFIG", "SET", name, right]).await, "OK");
+            store.sweep(SweepBudget::default()).await.unwrap();
+        }
+        finished(&store, &id("k")).await;
+    }
+}
+
+/// Where it was accepted that the server loses, it may go on to lose more.
+#[tokio::test]
+async fn a_volatile_server_may_become_more_so() {
+    let (server, fixture) = server("appendfsync", "everysec").await;
+    let store = fixture.builder().accept_volatile(true).open().await.unwrap();
+    assert_eq!(server.ask(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await, "OK");
+    store.sweep(SweepBudget::default()).await.unwrap();
     finished(&store, &id("k")).await;
 }

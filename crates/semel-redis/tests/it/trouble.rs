@@ -120,11 +120,23 @@ async fn nothing_is_granted_or_told_before_the_replica_has_it() {
     let held = hold(&store, &id("held")).await;
     replica.pause();
     let asked = ask(&id("k"));
-    fails(claim(&store, &asked).await, Unavailable, &["fewer replicas"]);
-    fails(store.complete(held.clone(), done("paid")).await, Unavailable, &["fewer replicas"]);
+    fails(claim(&store, &asked).await, Unavailable, &["replicas that have it in time: 0, and 1"]);
+    fails(
+        store.complete(held.clone(), done("paid")).await,
+        Unavailable,
+        &["replicas that have it in time: 0, and 1"],
+    );
     // It is stored, and may be lost: whoever replayed it would tell of what never was.
-    fails(claim(&store, &ask(&id("held"))).await, Unavailable, &["fewer replicas"]);
-    fails(store.read(vec![id("held")]).await, Unavailable, &["fewer replicas"]);
+    fails(
+        claim(&store, &ask(&id("held"))).await,
+        Unavailable,
+        &["replicas that have it in time: 0, and 1"],
+    );
+    fails(
+        store.read(vec![id("held")]).await,
+        Unavailable,
+        &["replicas that have it in time: 0, and 1"],
+    );
     replica.resume();
     let again = until(|| claim(&store, &asked)).await;
     assert!(matches!(again, ClaimAnswer::Granted { grant: None, .. }), "{again:?}");

@@ -8,7 +8,7 @@ use tokio::sync::broadcast;
 use super::{
     Engine, Holder,
     abandon::Copies,
-    cut,
+    cut, unanswered,
     waiter::{Peek, Place},
 };
 use crate::{
@@ -223,6 +223,8 @@ impl Engine {
             ambiguous: false,
             policy: &call.policy,
         };
+        // Why the try before failed: that says more than that the last was late.
+        let mut earlier = None;
         loop {
             let sent = self.now();
             let not_after = self.not_after(sent, give_up).await?;
@@ -231,8 +233,8 @@ impl Engine {
             let store = Arc::clone(&self.inner.store);
             // An answer that was lost without an error leaves time to ask once more.
             let until = give_up.min(sent.after(call.policy.claim_timeout / 2));
-            let claimed =
-                self.owned_until(until, async move { store.claim(vec![ask]).await }).await;
+            let claimed = self.owned_or_late(until, async move { store.claim(vec![ask]).await });
+            let claimed = claimed.await.unwrap_or_else(|| Err(unanswered(earlier.take())));
             match claimed.and_then(only) {
                 Ok(Claimed { answer: ClaimAnswer::TooLate, now }) => {
                     self.inner.time.saw(now, sent);
@@ -267,6 +269,7 @@ impl Engine {
                         }
                         return Err(error.into());
                     }
+                    earlier = Some(error);
                     let pause = Duration::from_millis(20).min(give_up.since(self.now()));
                     self.inner.clock.sleep_until(self.now().after(pause)).await;
                 }

@@ -226,27 +226,44 @@ impl Engine {
         until: Monotonic,
         call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.owned_or_late(until, call).await.unwrap_or_else(|| Err(unanswered(None)))
+    }
+
+    /// The same; `None` when there was no answer until then.
+    async fn owned_or_late<T: Send + 'static>(
+        &self,
+        until: Monotonic,
+        call: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+    ) -> Option<Result<T, StoreError>> {
         let mut call = Box::pin(call);
         let first = std::future::poll_fn(|cx| {
             // A store that panics must not take along its caller, who may be unwinding already.
             Poll::Ready(catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))))
         });
         match first.await {
-            Ok(Poll::Ready(result)) => return result,
+            Ok(Poll::Ready(result)) => return Some(result),
             Ok(Poll::Pending) => {}
             Err(_) => {
-                return Err(StoreError::new(StoreErrorKind::Unavailable, "the store panicked"));
+                let panicked = StoreError::new(StoreErrorKind::Unavailable, "the store panicked");
+                return Some(Err(panicked));
             }
         }
         tokio::select! {
             biased;
-            result = self.spawned(call) => result,
-            () = self.inner.clock.sleep_until(until) => Err(StoreError::new(
-                StoreErrorKind::Unavailable,
-                "the store did not answer in time",
-            )),
+            result = self.spawned(call) => Some(result),
+            () = self.inner.clock.sleep_until(until) => None,
         }
     }
+}
+
+/// Nobody knows what the store made of a call: it was silent, and had said something else before.
+fn unanswered(before: Option<StoreError>) -> StoreError {
+    let late = "the store did not answer in time";
+    let Some(before) = before else {
+        return StoreError::new(StoreErrorKind::Unavailable, late);
+    };
+    let message = format!("{late}; before that: {before}");
+    StoreError::new(StoreErrorKind::Unavailable, message).with_source(before)
 }
 
 /// Cuts a text to a bound, between two characters.

@@ -223,3 +223,24 @@ async fn what_is_given_back_late_is_not_said_to_have_had_no_effect() {
     let next = running(world.engine.begin(call("k", policy)).await.unwrap());
     assert_eq!(next.permit().incarnation, 0);
 }
+
+/// A claim that is refused for a reason until its time is over says the reason, though the last try was silent.
+#[tokio::test]
+async fn a_claim_that_ends_in_silence_says_what_was_said_before() {
+    for kind in [StoreErrorKind::Busy, StoreErrorKind::Unavailable] {
+        let world = World::new();
+        world.store.next(Verb::Claim, Fault::Fail(kind));
+        world.store.always(Verb::Claim, Fault::HangCall);
+        let begin = tokio::spawn({
+            let engine = world.engine.clone();
+            async move { engine.begin(call("k", policy(OnLost::Hold))).await }
+        });
+        world.clock.run(policy(OnLost::Hold).claim_timeout * 2).await;
+        let error = ended(begin).await.unwrap_err();
+        let Error::Store(error) = error else { panic!("{error:?}") };
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "nobody knows what became of it");
+        let said = std::error::Error::source(&error).unwrap().to_string();
+        assert!(error.to_string().ends_with(&said), "{error} does not tell {said}");
+        assert!(error.to_string().starts_with("the store did not answer in time"), "{error}");
+    }
+}

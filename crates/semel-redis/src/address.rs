@@ -89,6 +89,11 @@ impl Address {
             Some((login, hosts)) => (Login::read(login)?, hosts),
             None => (Login::default(), place),
         };
+        if [hosts, db, options].iter().any(|part| part.contains('#')) {
+            return Err(invalid(
+                "a Redis URL has no fragment; write %23 where # belongs to a name",
+            ));
+        }
         let mut address = Self {
             way: Way::Direct,
             hosts: Vec::new(),
@@ -119,7 +124,7 @@ impl Address {
         let value = decoded(value)?;
         match (name, value.as_str()) {
             ("cluster", "true") if self.way == Way::Direct => self.way = Way::Cluster,
-            ("cluster", "false") => {}
+            ("cluster", "false") if self.way == Way::Direct => {}
             ("sentinel", name) if self.way == Way::Direct && !name.is_empty() => {
                 self.way = Way::Sentinel(name.into());
             }
@@ -236,7 +241,7 @@ fn read_host(text: &str, port: u16) -> Result<(String, u16), StoreError> {
         None => text.split_once(':').unwrap_or((text, "")),
     };
     let port = if number.is_empty() { port } else { number.parse().map_err(|_| bad())? };
-    if host.is_empty() || host.contains(char::is_whitespace) {
+    if port == 0 || host.is_empty() || host.contains(char::is_whitespace) {
         return Err(bad());
     }
     Ok((host.to_owned(), port))
@@ -298,6 +303,11 @@ mod tests {
             "redis://h?cluster=true&sentinel=m",
             "redis://h?sentinel=",
             "redis://h:port",
+            "redis://h:0",
+            "redis://h#fragment",
+            "redis://h/0#fragment",
+            "redis://h?cluster=true#fragment",
+            "redis://h?cluster=true&cluster=false",
             "redis://%zz@h",
             "redis://h?timeout=3",
         ] {

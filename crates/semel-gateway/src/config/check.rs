@@ -211,7 +211,7 @@ fn store(config: &Config, reading: &mut Reading<'_>) {
     }
     match (&config.store, &config.redis) {
         (StoreUrl::Redis(url), Some(redis)) => {
-            if url.has_password() && redis.password.is_some() {
+            if url.has_users_password() && redis.password.is_some() {
                 let message = "`store` and `redis.password` both say a password";
                 reading.problem(ProblemKind::Conflict, "redis.password", message);
             }

@@ -194,6 +194,13 @@ impl RedisUrl {
         let user = rest.rsplit_once('@').map_or("", |(user, _)| user);
         user.contains(':') || unescaped(&self.0).contains("password")
     }
+
+    /// Says whether the password of its user stands in it, beside which no other is said.
+    pub(super) fn has_users_password(&self) -> bool {
+        let (_, rest) = self.0.split_once("//").unwrap_or(("", &self.0));
+        let place = rest.split('?').next().unwrap_or_default();
+        place.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'))
+    }
 }
 
 /// Where a password may stand nothing is shown: a character that was not encoded may make that more.

@@ -70,6 +70,25 @@ fn a_store_in_redis_is_read_and_its_secrets_stay_out_of_sight() {
     }
 }
 
+/// The password of the sentinels is another than that of the user; of the latter only one is said.
+#[test]
+fn a_password_for_the_sentinels_leaves_room_for_that_of_the_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "store = {{ file = \"url\" }}\nredis = {{ password = {{ file = \"own\" }} }}\n{BASE}"
+    );
+    fs::write(folder.path().join("own"), "hunter2").unwrap();
+    for (url, is_one) in [
+        ("redis://app@a?sentinel=m&sentinel_password=hunter3", true),
+        ("redis://app:hunter3@a?sentinel=m", false),
+    ] {
+        fs::write(folder.path().join("url"), url).unwrap();
+        let read = Config::parse(&text, Path::new("f"), folder.path(), Files::Ignored);
+        assert_eq!(read.is_ok(), is_one, "{url}: {read:?}");
+        assert!(!format!("{read:?}").contains("hunter"), "{url}");
+    }
+}
+
 /// A URL that cannot be understood is found before a server is asked, and is not repeated.
 #[test]
 fn a_url_that_cannot_be_understood_is_found_by_the_check() {

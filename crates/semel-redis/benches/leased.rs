@@ -2,12 +2,15 @@
 //! `GET`, and a finished record in memory beside a bare key.
 //!
 //! Beside those stands what any step that is one script must cost: the same two `SET`s, each inside a script that does
-//! nothing else, and a script that does nothing at all.
+//! nothing else, and a script that does nothing at all. Of each the processor's time is told too, of the server and of
+//! this process: where both share a machine with others, that says more than a rate.
 //!
-//! `cargo bench -p semel-redis --bench leased -- [--json] [--memory] [--valkey] [--seconds N] [--callers N]`
+//! `cargo bench -p semel-redis --bench leased -- [--json] [--memory] [--valkey] [--seconds N] [--callers N]
+//! [--only NAME]`
 //!
 //! The server is a private one that flushes every write, on the disk of the temporary folder; with `--memory` in
-//! memory, where a flush costs nothing and only the processor's time is left.
+//! memory, where a flush costs nothing and only the processor's time is left. `--only` measures one side alone, for a
+//! profiler.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,6 +21,7 @@
 )]
 
 use std::{
+    fmt::Write,
     future::Future,
     sync::{
         Arc,
@@ -39,54 +43,138 @@ const RETAIN: Duration = Duration::from_secs(3_600);
 const BODY: &str = "{\"id\":7,\"state\":\"paid\",\"amount\":1000}";
 /// How often each side is measured, in turns.
 const TURNS: usize = 5;
+/// How many records are replayed in turn.
+const RECORDS: u64 = 5_000;
 /// What one bare step is inside a script.
 const SET_BY_SCRIPT: &str = "return redis.call('SET', KEYS[1], ARGV[1], 'PX', 3600000)";
 const NOTHING: &str = "return 1";
 
+/// The sides, in the order in which they are measured.
+const SIDES: [&str; 6] = ["pairs", "bare", "scripted", "replays", "gets", "nothings"];
+/// Which of them are Semel's.
+const OURS: [&str; 2] = ["pairs", "replays"];
+
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let number = |name: &str, or: u64| {
-        let at = words.iter().position(|word| word == name);
-        at.and_then(|at| words.get(at + 1)).map_or(or, |word| word.parse().unwrap())
+    let after = |name: &str| {
+        let at = words.iter().position(|word| word == name)?;
+        words.get(at + 1)
     };
-    let span = Duration::from_secs(number("--seconds", 2));
-    let callers = number("--callers", 64);
+    let number = |name: &str, or: u64| after(name).map_or(or, |word| word.parse().unwrap());
     let has = |name: &str| words.iter().any(|word| word == name);
-    let medium = if has("--memory") { Medium::Memory } else { Medium::Disk };
-    let kind = if has("--valkey") { RedisKind::Valkey9 } else { RedisKind::Redis7 };
+    let plan = Plan {
+        kind: if has("--valkey") { RedisKind::Valkey9 } else { RedisKind::Redis7 },
+        medium: if has("--memory") { Medium::Memory } else { Medium::Disk },
+        span: Duration::from_secs(number("--seconds", 2)),
+        callers: number("--callers", 64),
+        only: after("--only").cloned(),
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let told = runtime.block_on(measured(kind, medium, span, callers));
-    let rates = told.rates.map(median);
-    let [pairs, bare, scripted, replays, gets, nothings] = rates;
-    let [of_bare, of_scripted, of_gets, of_nothings] = [
-        ratio(&told.rates, 0, 1),
-        ratio(&told.rates, 0, 2),
-        ratio(&told.rates, 3, 4),
-        ratio(&told.rates, 3, 5),
-    ];
-    let bytes = told.bytes;
+    let told = runtime.block_on(measured(&plan));
     if has("--json") {
-        println!(
-            "{{\"bench\":\"leased\",\"callers\":{callers},\"pairs_per_s\":{pairs:.0},\"bare_pairs_per_s\":{bare:.0},\
-             \"pair_ratio\":{of_bare:.2},\"scripted_pairs_per_s\":{scripted:.0},\"scripted_ratio\":{of_scripted:.2},\
-             \"replays_per_s\":{replays:.0},\"gets_per_s\":{gets:.0},\"replay_ratio\":{of_gets:.2},\
-             \"nothings_per_s\":{nothings:.0},\"nothing_ratio\":{of_nothings:.2},\"bytes_per_record\":{bytes}}}"
-        );
-        return;
+        println!("{}", told.json(&plan));
+    } else {
+        told.print(&plan);
     }
-    println!("{callers} callers, claim and end         {pairs:>9.0} /s");
-    println!("   SET NX and SET                {bare:>9.0} /s   ratio {of_bare:.2}");
-    println!("   the same by scripts           {scripted:>9.0} /s   ratio {of_scripted:.2}");
-    println!("{callers} callers, replays               {replays:>9.0} /s");
-    println!("   GET                           {gets:>9.0} /s   ratio {of_gets:.2}");
-    println!("   a script that does nothing    {nothings:>9.0} /s   ratio {of_nothings:.2}");
-    println!("a finished record                {bytes:>9} bytes");
+}
+
+struct Plan {
+    kind: RedisKind,
+    medium: Medium,
+    span: Duration,
+    callers: u64,
+    only: Option<String>,
+}
+
+/// What one side did in one turn.
+#[derive(Clone, Copy, Default)]
+struct Pace {
+    per_s: f64,
+    /// Microseconds of processor time per step, of the server and of this process.
+    server_us: f64,
+    client_us: f64,
 }
 
 struct Told {
-    /// Of each turn: pairs, bare ones, ones by scripts, replays, `GET`s, and scripts that do nothing.
-    rates: [[f64; TURNS]; 6],
+    /// Of each side, each turn.
+    paces: [[Pace; TURNS]; SIDES.len()],
     bytes: u64,
+}
+
+impl Told {
+    fn of(&self, side: &str) -> &[Pace; TURNS] {
+        let at = SIDES.iter().position(|name| *name == side).unwrap();
+        &self.paces[at]
+    }
+
+    fn median(&self, side: &str, what: impl Fn(&Pace) -> f64) -> f64 {
+        median(std::array::from_fn(|turn| what(&self.of(side)[turn])))
+    }
+
+    /// The median of the ratios of turns beside each other.
+    fn ratio(&self, ours: &str, bare: &str) -> f64 {
+        let (ours, bare) = (self.of(ours), self.of(bare));
+        median(std::array::from_fn(|turn| ours[turn].per_s / bare[turn].per_s))
+    }
+
+    fn print(&self, plan: &Plan) {
+        println!(
+            "{} callers                       per s   ratio   server us  client us",
+            plan.callers
+        );
+        let mut ours = "";
+        for side in SIDES {
+            let ratio = if OURS.contains(&side) {
+                ours = side;
+                String::new()
+            } else {
+                format!("{:.2}", self.ratio(ours, side))
+            };
+            println!(
+                "{:<30} {:>9.0}   {ratio:>5}   {:>9.1}  {:>9.1}",
+                named(side),
+                self.median(side, |pace| pace.per_s),
+                self.median(side, |pace| pace.server_us),
+                self.median(side, |pace| pace.client_us),
+            );
+        }
+        println!("a finished record: {} bytes", self.bytes);
+    }
+
+    fn json(&self, plan: &Plan) -> String {
+        let mut json = format!("{{\"bench\":\"leased\",\"callers\":{}", plan.callers);
+        for side in SIDES {
+            let rate = self.median(side, |pace| pace.per_s);
+            let server = self.median(side, |pace| pace.server_us);
+            let client = self.median(side, |pace| pace.client_us);
+            let _ = write!(
+                json,
+                ",\"{side}_per_s\":{rate:.0},\"{side}_server_us\":{server:.1},\"{side}_client_us\":{client:.1}"
+            );
+        }
+        let ratios = [
+            ("pair", "pairs", "bare"),
+            ("scripted", "pairs", "scripted"),
+            ("replay", "replays", "gets"),
+            ("nothing", "replays", "nothings"),
+        ];
+        for (name, ours, bare) in ratios {
+            let _ = write!(json, ",\"{name}_ratio\":{:.2}", self.ratio(ours, bare));
+        }
+        let _ = write!(json, ",\"bytes_per_record\":{}}}", self.bytes);
+        json
+    }
+}
+
+fn named(side: &str) -> &str {
+    match side {
+        "pairs" => "claim and end",
+        "bare" => "   SET NX and SET",
+        "scripted" => "   the same by scripts",
+        "gets" => "   GET",
+        "nothings" => "   a script that does nothing",
+        other => other,
+    }
 }
 
 fn median(mut values: [f64; TURNS]) -> f64 {
@@ -94,23 +182,21 @@ fn median(mut values: [f64; TURNS]) -> f64 {
     values[TURNS / 2]
 }
 
-/// The median of the ratios of turns beside each other.
-fn ratio(rates: &[[f64; TURNS]; 6], ours: usize, bare: usize) -> f64 {
-    median(std::array::from_fn(|turn| rates[ours][turn] / rates[bare][turn]))
-}
-
-async fn measured(kind: RedisKind, medium: Medium, span: Duration, callers: u64) -> Told {
-    let server = Redis::builder(kind).medium(medium).start().await;
+async fn measured(plan: &Plan) -> Told {
+    let server = Redis::builder(plan.kind).medium(plan.medium).start().await;
     let store = Arc::new(RedisStore::builder(&server.url()).open().await.unwrap());
     let client = Client::open(server.url()).unwrap();
     let patient = AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
     let bare = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
     let before = used(&server).await;
-    for n in 0..5_000 {
-        paid(&store, n).await;
+    for n in 0..RECORDS {
+        paid(Arc::clone(&store), n).await;
     }
-    let bytes = (used(&server).await - before) / 5_000;
-    let mut told = Told { rates: [[0.0; TURNS]; 6], bytes };
+    let bytes = (used(&server).await - before) / RECORDS;
+    for n in 0..RECORDS {
+        set_twice(bare.clone(), n).await;
+    }
+    let mut told = Told { paces: [[Pace::default(); TURNS]; SIDES.len()], bytes };
     let digests = [SET_BY_SCRIPT, NOTHING].map(redis::Script::new);
     for script in &digests {
         script.prepare_invoke().load_async(&mut bare.clone()).await.unwrap();
@@ -118,48 +204,76 @@ async fn measured(kind: RedisKind, medium: Medium, span: Duration, callers: u64)
     let [set, nothing] = digests.map(|script| Arc::<str>::from(script.get_hash()));
     for turn in 0..TURNS {
         let first = (u64::try_from(turn).unwrap() + 1) << 40;
-        let pair = |n| {
-            let store = Arc::clone(&store);
-            async move { paid(&store, first + n).await }
-        };
-        told.rates[0][turn] = rate(span, callers, pair).await;
-        let pair = |n| set_twice(bare.clone(), first + n);
-        told.rates[1][turn] = rate(span, callers, pair).await;
-        let pair = |n| set_twice_by(Arc::clone(&set), bare.clone(), first + n);
-        told.rates[2][turn] = rate(span, callers, pair).await;
-        let replay = |n| {
-            let store = Arc::clone(&store);
-            async move { replayed(&store, n % 5_000).await }
-        };
-        told.rates[3][turn] = rate(span, callers, replay).await;
-        let get = |n: u64| got(bare.clone(), (1 << 40) + n % 1_000);
-        told.rates[4][turn] = rate(span, callers, get).await;
-        let run = |_| ran(Arc::clone(&nothing), bare.clone());
-        told.rates[5][turn] = rate(span, callers, run).await;
+        for (at, side) in SIDES.into_iter().enumerate() {
+            if plan.only.as_deref().is_some_and(|only| only != side) {
+                continue;
+            }
+            let (store, bare) = (&store, &bare);
+            let pace = match side {
+                "pairs" => pace(plan, &server, |n| paid(Arc::clone(store), first + n)).await,
+                "bare" => pace(plan, &server, |n| set_twice(bare.clone(), first + n)).await,
+                "scripted" => {
+                    let twice = |n| set_twice_by(Arc::clone(&set), bare.clone(), first + n);
+                    pace(plan, &server, twice).await
+                }
+                "replays" => {
+                    pace(plan, &server, |n| replayed(Arc::clone(store), n % RECORDS)).await
+                }
+                "gets" => pace(plan, &server, |n| got(bare.clone(), n % RECORDS)).await,
+                _ => pace(plan, &server, |_| ran(Arc::clone(&nothing), bare.clone())).await,
+            };
+            told.paces[at][turn] = pace;
+        }
     }
     told
+}
+
+/// How fast callers beside each other get something done, and at what cost.
+async fn pace<F>(plan: &Plan, server: &Redis, step: impl Fn(u64) -> F) -> Pace
+where
+    F: Future<Output = ()>,
+{
+    let (server_before, client_before) = (server_us(server).await, client_us());
+    let next = AtomicU64::new(0);
+    let start = Instant::now();
+    let caller = || async {
+        while start.elapsed() < plan.span {
+            step(next.fetch_add(1, Ordering::Relaxed)).await;
+        }
+    };
+    futures_util::future::join_all((0..plan.callers).map(|_| caller())).await;
+    let (steps, seconds) = (next.load(Ordering::Relaxed) as f64, start.elapsed().as_secs_f64());
+    Pace {
+        per_s: steps / seconds,
+        client_us: (client_us() - client_before) / steps,
+        server_us: (server_us(server).await - server_before) / steps,
+    }
+}
+
+/// The processor time of the server so far.
+async fn server_us(server: &Redis) -> f64 {
+    let said = server.ask(&["INFO", "cpu"]).await;
+    let used = said.lines().filter_map(|line| line.split_once(':'));
+    let used = used.filter(|(name, _)| matches!(*name, "used_cpu_sys" | "used_cpu_user"));
+    used.map(|(_, seconds)| seconds.trim().parse::<f64>().unwrap() * 1e6).sum()
+}
+
+/// The processor time of this process so far; the kernel counts it in hundredths of a second.
+fn client_us() -> f64 {
+    let told = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, behind) = told.rsplit_once(')').unwrap();
+    behind
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|ticks| ticks.parse::<f64>().unwrap() * 1e4)
+        .sum()
 }
 
 async fn used(server: &Redis) -> u64 {
     let said = server.ask(&["INFO", "memory"]).await;
     let used = said.lines().find_map(|line| line.strip_prefix("used_memory:"));
     used.unwrap().trim().parse().unwrap()
-}
-
-/// How many times a second callers beside each other get something done.
-async fn rate<F>(span: Duration, callers: u64, step: impl Fn(u64) -> F) -> f64
-where
-    F: Future<Output = ()>,
-{
-    let next = AtomicU64::new(0);
-    let start = Instant::now();
-    let caller = || async {
-        while start.elapsed() < span {
-            step(next.fetch_add(1, Ordering::Relaxed)).await;
-        }
-    };
-    futures_util::future::join_all((0..callers).map(|_| caller())).await;
-    next.load(Ordering::Relaxed) as f64 / start.elapsed().as_secs_f64()
 }
 
 fn id(n: u64) -> IntentId {
@@ -181,7 +295,7 @@ fn ask(n: u64) -> Ask {
     }
 }
 
-async fn paid(store: &RedisStore, n: u64) {
+async fn paid(store: Arc<RedisStore>, n: u64) {
     let answer = store.claim(vec![ask(n)]).await.unwrap().remove(0).answer;
     let ClaimAnswer::Granted { permit, .. } = answer else { panic!("{answer:?}") };
     let finish = Finish {
@@ -194,7 +308,7 @@ async fn paid(store: &RedisStore, n: u64) {
     assert_eq!(store.complete(permit, finish).await.unwrap(), Completed::Stored);
 }
 
-async fn replayed(store: &RedisStore, n: u64) {
+async fn replayed(store: Arc<RedisStore>, n: u64) {
     let asked = Ask { token: Token::from_bytes([9; 16]), ..ask(n) };
     let answer = store.claim(vec![asked]).await.unwrap().remove(0).answer;
     assert!(matches!(answer, ClaimAnswer::Replay(_)), "{answer:?}");

@@ -13,6 +13,7 @@ use crate::{
     RedisStore,
     address::{Address, Files, Way},
     connect::Connector,
+    ended::Ended,
     error::invalid,
     hints::Hints,
     link::Link,
@@ -225,6 +226,8 @@ impl RedisBuilder {
             audit_max: self.audit_max.div_ceil(buckets).max(1),
             body_max: self.body_max.min(Outcome::BODY_MAX),
             durability,
+            // Plain commands know no other time than the server's, and what is waited for counts from a write.
+            ended: (self.clock.is_none() && !self.wait.is_wanted()).then(Ended::new),
             hints: Hints::new(&self.prefix),
             link: Link::new(Arc::new(connector), space, self.wait, lines, first),
             scripts: Scripts::new(self.clock.as_deref()),

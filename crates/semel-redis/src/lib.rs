@@ -25,6 +25,7 @@ mod address;
 mod audit;
 mod builder;
 mod connect;
+mod ended;
 mod error;
 mod hints;
 mod inspect;
@@ -45,7 +46,7 @@ use std::sync::atomic::AtomicUsize;
 use semel::store::capability::Durability;
 
 pub use self::builder::RedisBuilder;
-use self::{hints::Hints, link::Link, scripts::Scripts};
+use self::{ended::Ended, hints::Hints, link::Link, scripts::Scripts};
 
 /// Keeps records in Redis or Valkey.
 ///
@@ -55,6 +56,8 @@ pub struct RedisStore {
     audit_max: u32,
     body_max: usize,
     durability: Durability,
+    /// What is likely to be replayed; nothing, where a replay must go by the script.
+    ended: Option<Ended>,
     hints: Hints,
     link: Link,
     scripts: Scripts,

@@ -19,7 +19,7 @@ use redis::{
     cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr},
     cmd,
 };
-use semel::StoreErrorKind;
+use semel::{StoreErrorKind, Timestamp};
 use tokio::sync::Mutex;
 
 use crate::{
@@ -34,11 +34,13 @@ use crate::{
 const PAUSES: [u64; 9] = [1, 5, 10, 20, 50, 100, 200, 300, 300];
 
 /// All connections of a store.
-#[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) connector: Arc<Connector>,
     pub(crate) space: Space,
     pub(crate) wait: Wait,
+    /// What is said behind a script, and behind a command that reads as of a time.
+    waits: Vec<Cmd>,
+    time: [Cmd; 1],
     lines: Vec<Line>,
     next: AtomicUsize,
 }
@@ -67,6 +69,21 @@ impl std::fmt::Debug for Live {
     }
 }
 
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (wait, lines) = (&self.wait, &self.lines);
+        f.debug_struct("Link").field("wait", wait).field("lines", lines).finish_non_exhaustive()
+    }
+}
+
+/// What is said behind something, in one go.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Behind {
+    Nothing,
+    Time,
+    Waits,
+}
+
 /// Where something is said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum To<'a> {
@@ -86,7 +103,8 @@ impl Link {
     ) -> Self {
         let mut lines: Vec<_> = (0..lines.max(1)).map(|_| Line::default()).collect();
         lines[0].live = Mutex::new(Some((0, first)));
-        Self { connector, space, wait, lines, next: AtomicUsize::new(0) }
+        let (waits, time) = (wait.commands(), [cmd("TIME")]);
+        Self { connector, space, wait, waits, time, lines, next: AtomicUsize::new(0) }
     }
 
     /// What scripts are told of whether answers are waited for.
@@ -111,15 +129,16 @@ impl Link {
             said.arg(keys).arg(args);
             said
         };
-        match self.ask(bucket, said, true).await? {
-            Value::Array(values) => Ok(values),
+        match self.ask(bucket, said, Behind::Waits).await? {
+            (Value::Array(values), _) => Ok(values),
             _ => Err(odd()),
         }
     }
 
     /// Says a command that reads in a bucket; nothing is waited for behind it.
     pub(crate) async fn look(&self, bucket: usize, said: &Cmd) -> Result<Value, Fault> {
-        self.ask(bucket, |_| said.clone(), false).await
+        let (told, _) = self.ask(bucket, |_| said.clone(), Behind::Nothing).await?;
+        Ok(told)
     }
 
     /// Looks again at what the servers are set to. Where they may lose by now what they acknowledge, the connections
@@ -138,13 +157,26 @@ impl Link {
         }
     }
 
-    /// Says something until it is answered, or the answer is one that passes by no waiting.
+    /// Says a command that reads in a bucket, and asks for the server's time behind it.
+    pub(crate) async fn look_timed(
+        &self,
+        bucket: usize,
+        said: &Cmd,
+    ) -> Result<(Value, Timestamp), Fault> {
+        let (told, behind) = self.ask(bucket, |_| said.clone(), Behind::Time).await?;
+        let time = behind.into_iter().next().ok_or_else(odd)?.extract_error()?;
+        let (seconds, micros): (u64, u64) = redis::from_redis_value(time).map_err(|_| odd())?;
+        Ok((told, Timestamp::from_micros(seconds * 1_000_000 + micros)))
+    }
+
+    /// Says something until it is answered, or the answer is one that passes by no waiting. Returns the answer, and
+    /// those to what was said behind it.
     async fn ask(
         &self,
         bucket: usize,
         said: impl Fn(bool) -> Cmd,
-        waits: bool,
-    ) -> Result<Value, Fault> {
+        behind: Behind,
+    ) -> Result<(Value, Vec<Value>), Fault> {
         let slot = self.space.bucket(bucket).slot;
         let (mut whole, mut is_unsure) = (false, false);
         let mut node: Option<(String, u16)> = None;
@@ -154,7 +186,7 @@ impl Link {
                 Some((host, port)) => To::Node(host, *port),
                 None => To::Bucket(slot),
             };
-            let fault = match self.once(to, said(whole), waits).await {
+            let fault = match self.once(to, said(whole), behind).await {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
@@ -176,22 +208,33 @@ impl Link {
         }
     }
 
-    async fn once(&self, to: To<'_>, said: Cmd, waits: bool) -> Result<Value, Fault> {
+    async fn once(
+        &self,
+        to: To<'_>,
+        said: Cmd,
+        behind: Behind,
+    ) -> Result<(Value, Vec<Value>), Fault> {
         let line = &self.lines[self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len()];
         let (number, live) = line.live(&self.connector).await?;
-        let behind = if waits { self.wait.commands() } else { Vec::new() };
-        let count = 1 + behind.len();
-        let answered = live.say(to, said, behind).await;
+        let more: &[Cmd] = match behind {
+            Behind::Nothing => &[],
+            Behind::Time => &self.time,
+            Behind::Waits => &self.waits,
+        };
+        let answered = live.say(to, said, more).await;
         // Which of several commands was refused is not told: what names no key is sent elsewhere by the node's state
         // alone, and may come behind a script that ran.
-        let is_doubtful = |fault: &Fault| count > 1 && fault.next == Next::Elsewhere;
+        let is_doubtful = |fault: &Fault| {
+            behind == Behind::Waits && !more.is_empty() && fault.next == Next::Elsewhere
+        };
         let answered =
             answered.map_err(|fault| if is_doubtful(&fault) { fault.unsure() } else { fault });
-        let answered = answered.and_then(|values| {
-            let mut values = values.into_iter();
-            let first = values.next().ok_or_else(odd)?.extract_error()?;
-            self.wait.judge(values.collect()).map_err(Fault::unsure)?;
-            Ok(first)
+        let answered = answered.and_then(|(first, rest)| {
+            let first = first.extract_error()?;
+            if behind == Behind::Waits {
+                self.wait.judge(&rest).map_err(Fault::unsure)?;
+            }
+            Ok((first, rest))
         });
         if let Err(fault) = &answered
             && matches!(fault.next, Next::Elsewhere | Next::Reconnect)
@@ -214,7 +257,8 @@ impl Line {
         if self.failed.load(Ordering::Acquire) != failed {
             return Err(unavailable("the server cannot be reached").into());
         }
-        match connector.connect().await {
+        // Seldom and large: whoever has a connection carries it not along.
+        match Box::pin(connector.connect()).await {
             Ok((made, _)) => {
                 let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
                 *live = Some((number, made.clone()));
@@ -237,27 +281,33 @@ impl Line {
 }
 
 impl Live {
-    async fn say(self, to: To<'_>, said: Cmd, behind: Vec<Cmd>) -> Result<Vec<Value>, Fault> {
-        let count = 1 + behind.len();
-        match (self, to) {
-            (Self::One(mut connection), _) if behind.is_empty() => {
-                Ok(vec![connection.send_packed_command(&said).await?])
+    /// Says something, and more behind it. Returns the first answer, and the others.
+    async fn say(self, to: To<'_>, said: Cmd, more: &[Cmd]) -> Result<(Value, Vec<Value>), Fault> {
+        let count = 1 + more.len();
+        let mut told = match (self, to) {
+            (Self::One(mut connection), _) if more.is_empty() => {
+                return Ok((connection.send_packed_command(&said).await?, Vec::new()));
             }
             (Self::One(mut connection), _) => {
-                let said = pipeline([said].into_iter().chain(behind));
-                Ok(connection.send_packed_commands(&said, 0, count).await?)
+                let said = pipeline([said].into_iter().chain(more.iter().cloned()));
+                connection.send_packed_commands(&said, 0, count).await?
             }
             (Self::Cluster(mut cluster), To::Bucket(slot)) => {
-                let said = pipeline([said].into_iter().chain(behind));
+                let said = pipeline([said].into_iter().chain(more.iter().cloned()));
                 let route = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
-                Ok(cluster.route_pipeline(said, 0, count, route).await?)
+                cluster.route_pipeline(said, 0, count, route).await?
             }
             (Self::Cluster(mut cluster), To::Node(host, port)) => {
-                let asking = pipeline([cmd("ASKING"), said].into_iter().chain(behind));
+                let said = [cmd("ASKING"), said].into_iter().chain(more.iter().cloned());
                 let route = SingleNodeRoutingInfo::ByAddress { host: host.to_owned(), port };
-                Ok(cluster.route_pipeline(asking, 1, count, route).await?)
+                cluster.route_pipeline(pipeline(said), 1, count, route).await?
             }
+        };
+        if told.is_empty() {
+            return Err(odd());
         }
+        let first = told.remove(0);
+        Ok((first, told))
     }
 }
 

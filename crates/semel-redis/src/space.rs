@@ -43,6 +43,8 @@ pub(crate) struct Bucket {
 pub(crate) struct Place {
     pub(crate) bucket: usize,
     pub(crate) name: Vec<u8>,
+    /// Tells it from others, almost surely.
+    pub(crate) mark: u64,
 }
 
 impl Space {
@@ -80,16 +82,21 @@ impl Space {
 
     /// Finds the place of an intent.
     pub(crate) fn place(id: &IntentId) -> Place {
-        let name = name(id);
-        let bucket = usize::from(Sha256::digest(&name)[0]);
-        Place { bucket, name }
+        Self::named(name(id))
+    }
+
+    /// Finds the place of a name.
+    pub(crate) fn named(name: Vec<u8>) -> Place {
+        let digest: [u8; 32] = Sha256::digest(&name).into();
+        let [bucket, .., a, b, c, d, e, f, g, h] = digest;
+        Place { bucket: bucket.into(), name, mark: u64::from_be_bytes([a, b, c, d, e, f, g, h]) }
     }
 }
 
 impl Bucket {
     /// A key of the bucket itself.
     pub(crate) fn key(&self, what: &str) -> Vec<u8> {
-        format!("{}:{what}", self.tag).into_bytes()
+        [self.tag.as_bytes(), b":", what.as_bytes()].concat()
     }
 
     /// A key of one of its records.

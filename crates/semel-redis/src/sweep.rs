@@ -13,7 +13,7 @@ use semel::{
 use crate::{
     RedisStore,
     error::{Fault, odd},
-    space::{self, BUCKETS, Place},
+    space::{self, BUCKETS, Place, Space},
     store::{TOGETHER, all},
     verb::{bytes, digits},
 };
@@ -63,7 +63,8 @@ impl RedisStore {
         let said = self.link.run(bucket, &self.scripts.due, &keys, &args).await?;
         let [_, names] = said.try_into().map_err(|_| odd())?;
         let Value::Array(names) = names else { return Err(odd()) };
-        let place = |name| Ok(Place { bucket, name: bytes(name)?.unwrap_or_default() });
+        let named = |name| Ok(Space::named(bytes(name)?.unwrap_or_default()));
+        let place = |name| named(name).map(|place| Place { bucket, ..place });
         names.into_iter().map(place).collect()
     }
 

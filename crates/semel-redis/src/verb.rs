@@ -1,7 +1,7 @@
 //! The verbs, each one atomic step: what a script did by itself, or what [`semel::decide`] says of what it saw, put
 //! in the place of just that.
 
-use redis::Value;
+use redis::{Value, cmd};
 use semel::{
     Fence, IntentId, Permit, Record, StoreError, StoreErrorKind, Timestamp, Token, codec,
     decide::{
@@ -66,7 +66,11 @@ impl RedisStore {
     }
 
     pub(crate) async fn claimed(&self, ask: &Ask) -> Result<Claimed, Fault> {
-        let (place, blank) = (Space::place(&ask.id), row::blank(ask));
+        let place = Space::place(&ask.id);
+        if let Some(again) = self.replayed(&place, ask).await? {
+            return Ok(again);
+        }
+        let blank = row::blank(ask);
         let keys = self.keys_of(&place, ["r", "o"], ["floor", "names", "held", "mark"]);
         let not_after = digits(ask.not_after.as_micros());
         let args = [&blank[..], &not_after, &place.name, self.link.waits()];
@@ -81,11 +85,49 @@ impl RedisStore {
             }
             let seen = saw(&ask.id, now, bytes, outcome)?;
             let (now, floor) = (seen.now, fence(floor)?);
-            if let Some(answer) = self.decided(&place, seen, ask, floor).await? {
+            if let Some(answer) = Box::pin(self.decided(&place, seen, ask, floor)).await? {
+                if matches!(answer, ClaimAnswer::Replay(_)) {
+                    self.has_ended(&place);
+                }
                 return Ok(Claimed { answer, now });
             }
         }
         Err(contended())
+    }
+
+    /// Replays what was seen to have ended, by a plain read; nothing if it must go by the script.
+    ///
+    /// The record and its outcome are read in one step, and the answer is as of that step. The time is asked behind
+    /// it, while others may be served in between: what is replayed by the later time would have been by the earlier
+    /// one. Whatever they do there comes after the answer; and no other answer is given by this way.
+    async fn replayed(&self, place: &Place, ask: &Ask) -> Result<Option<Claimed>, Fault> {
+        let Some(ended) = self.ended.as_ref().filter(|ended| ended.has(place)) else {
+            return Ok(None);
+        };
+        let bucket = self.link.space.bucket(place.bucket);
+        let mut read = cmd("MGET");
+        read.arg(bucket.of("r", &place.name)).arg(bucket.of("o", &place.name));
+        let (told, now) = self.link.look_timed(place.bucket, &read).await?;
+        let Value::Array(told) = told else { return Err(odd()) };
+        let [bytes, outcome] = told.try_into().map_err(|_| odd())?;
+        let seen = saw_at(&ask.id, now, bytes, outcome)?;
+        match (decide::claim(seen.record.as_ref(), ask, now), seen.record) {
+            (Decision::Replay, Some(record)) if record.outcome.is_some() => {
+                let answer = ClaimAnswer::Replay(Box::new(record));
+                Ok(Some(Claimed { answer, now }))
+            }
+            _ => {
+                ended.strike(place);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Notes what is likely to be asked for again.
+    fn has_ended(&self, place: &Place) {
+        if let Some(ended) = &self.ended {
+            ended.note(place);
+        }
     }
 
     /// Answers a claim by what is stored; `None` if that has changed meanwhile.
@@ -139,13 +181,16 @@ impl RedisStore {
     ) -> Result<Completed, Fault> {
         let place = Space::place(&permit.id);
         for _ in 0..ROUNDS {
-            let Some(seen) = self.ended(&place, permit, finish).await? else {
+            let Some(seen) = self.ended_by(&place, permit, finish).await? else {
+                if finish.outcome.is_some() {
+                    self.has_ended(&place);
+                }
                 return Ok(Completed::Stored);
             };
             let (record, now) = (seen.record.as_ref(), seen.now);
             match decide::complete(record, permit.token, permit.fence, finish, now) {
                 Settle::Write(next) => {
-                    if self.swap(&place, &seen, Next::of(&next)).await? {
+                    if Box::pin(self.swap(&place, &seen, Next::of(&next))).await? {
                         return Ok(Completed::Stored);
                     }
                 }
@@ -165,7 +210,7 @@ impl RedisStore {
     }
 
     /// Ends a run that is still its permit's, in one step; else tells what is stored.
-    async fn ended(
+    async fn ended_by(
         &self,
         place: &Place,
         permit: &Permit,
@@ -336,7 +381,11 @@ pub(crate) fn digits(number: impl Into<u64>) -> Vec<u8> {
 
 /// Reads what a script saw of a record.
 pub(crate) fn saw(id: &IntentId, now: Value, bytes: Value, outcome: Value) -> Result<Seen, Fault> {
-    let now = instant(now)?;
+    saw_at(id, instant(now)?, bytes, outcome)
+}
+
+/// Reads what was seen of a record, at a time.
+fn saw_at(id: &IntentId, now: Timestamp, bytes: Value, outcome: Value) -> Result<Seen, Fault> {
     let bytes = self::bytes(bytes)?;
     let outcome = self::bytes(outcome)?.filter(|_| bytes.as_deref().is_some_and(row::is_ended));
     let record = bytes

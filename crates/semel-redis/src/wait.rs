@@ -55,9 +55,9 @@ impl Wait {
     }
 
     /// Judges what was answered to them: fewer than were asked for acknowledge nothing.
-    pub(crate) fn judge(&self, answers: Vec<Value>) -> Result<(), Fault> {
+    pub(crate) fn judge(&self, answers: &[Value]) -> Result<(), Fault> {
         for answer in answers {
-            match answer.extract_error()? {
+            match answer.clone().extract_error()? {
                 Value::Int(replicas) => enough("replicas", replicas, self.replicas)?,
                 Value::Array(disks) => match disks[..] {
                     [Value::Int(own), Value::Int(replicas)] => {

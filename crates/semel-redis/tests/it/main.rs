@@ -18,6 +18,7 @@ mod keeping;
 mod lost;
 mod moving;
 mod refusing;
+mod repeating;
 mod securing;
 mod trouble;
 mod words;

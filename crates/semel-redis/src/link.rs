@@ -107,12 +107,7 @@ impl Link {
         Self { connector, space, wait, waits, time, lines, next: AtomicUsize::new(0) }
     }
 
-    /// What scripts are told of whether answers are waited for.
-    pub(crate) fn waits(&self) -> &'static [u8] {
-        if self.wait.is_wanted() { b"1" } else { b"0" }
-    }
-
-    /// Runs a script in a bucket.
+    /// Runs a script in a bucket that answers with several things.
     pub(crate) async fn run(
         &self,
         bucket: usize,
@@ -120,6 +115,20 @@ impl Link {
         keys: &[Vec<u8>],
         args: &[&[u8]],
     ) -> Result<Vec<Value>, Fault> {
+        match self.tell(bucket, script, keys, args).await? {
+            Value::Array(values) => Ok(values),
+            _ => Err(odd()),
+        }
+    }
+
+    /// Runs a script in a bucket.
+    pub(crate) async fn tell(
+        &self,
+        bucket: usize,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[&[u8]],
+    ) -> Result<Value, Fault> {
         let said = |whole| {
             let script = if whole { ("EVAL", &script.text) } else { ("EVALSHA", &script.digest) };
             let parts = keys.iter().map(Vec::len).chain(args.iter().map(|arg| arg.len()));
@@ -129,10 +138,7 @@ impl Link {
             said.arg(keys).arg(args);
             said
         };
-        match self.ask(bucket, said, Behind::Waits).await? {
-            (Value::Array(values), _) => Ok(values),
-            _ => Err(odd()),
-        }
+        Ok(self.ask(bucket, said, Behind::Waits).await?.0)
     }
 
     /// Says a command that reads in a bucket; nothing is waited for behind it.

@@ -114,9 +114,9 @@ impl RedisStore {
     /// Reads the time, by a script that looks for a record which no name can have.
     pub(crate) async fn now(&self) -> Result<semel::Timestamp, StoreError> {
         let bucket = self.link.space.bucket(0);
-        let keys = [bucket.of("r", b""), bucket.of("o", b""), bucket.key("mark")];
-        let args = [self.link.waits()];
-        let mut said = self.link.run(0, &self.scripts.read, &keys, &args).await?;
+        let mut keys = vec![bucket.of("r", b""), bucket.of("o", b"")];
+        self.mark(bucket, &mut keys);
+        let mut said = self.link.run(0, &self.scripts.read, &keys, &[]).await?;
         Ok(verb::instant(said.swap_remove(0))?)
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     RedisStore, audit,
     error::{Fault, odd},
     hints, row,
-    space::{Place, Space},
+    space::{Bucket, Place, Space},
 };
 
 /// How often a verb decides anew because the record has changed meanwhile. Each time somebody else got on.
@@ -65,24 +65,31 @@ impl RedisStore {
         own.chain(of_bucket.into_iter().map(|what| bucket.key(what))).collect()
     }
 
+    /// Adds what scripts write that would write nothing else, where an answer must count as a write.
+    pub(crate) fn mark(&self, bucket: &Bucket, keys: &mut Vec<Vec<u8>>) {
+        if self.link.wait.is_wanted() {
+            keys.push(bucket.key("mark"));
+        }
+    }
+
     pub(crate) async fn claimed(&self, ask: &Ask) -> Result<Claimed, Fault> {
         let place = Space::place(&ask.id);
         if let Some(again) = self.replayed(&place, ask).await? {
             return Ok(again);
         }
         let blank = row::blank(ask);
-        let keys = self.keys_of(&place, ["r", "o"], ["floor", "names", "held", "mark"]);
+        let mut keys = self.keys_of(&place, ["r", "o"], ["floor", "names", "held"]);
+        self.mark(self.link.space.bucket(place.bucket), &mut keys);
         let not_after = digits(ask.not_after.as_micros());
-        let args = [&blank[..], &not_after, &place.name, self.link.waits()];
+        let args = [&blank[..], &not_after, &place.name];
         for _ in 0..ROUNDS {
-            let said = self.link.run(place.bucket, &self.scripts.claim, &keys, &args).await?;
-            let [now, granted, bytes, outcome, floor] = five(said)?;
-            if granted == Value::Int(1) {
-                let (id, fence) = (ask.id.clone(), fence(bytes)?);
-                let permit = Permit { id, token: ask.token, fence, incarnation: 0 };
-                let answer = ClaimAnswer::Granted { permit, grant: Some(decide::Grant::Fresh) };
-                return Ok(Claimed { answer, now: instant(now)? });
-            }
+            let said = match self.link.tell(place.bucket, &self.scripts.claim, &keys, &args).await?
+            {
+                Value::BulkString(told) => return fresh(ask, &told),
+                Value::Array(said) => said,
+                _ => return Err(odd()),
+            };
+            let [now, bytes, outcome, floor] = said.try_into().map_err(|_| odd())?;
             let seen = saw(&ask.id, now, bytes, outcome)?;
             let (now, floor) = (seen.now, fence(floor)?);
             if let Some(answer) = Box::pin(self.decided(&place, seen, ask, floor)).await? {
@@ -162,10 +169,11 @@ impl RedisStore {
     pub(crate) async fn renewed(&self, renewal: &Renew) -> Result<Renewed, Fault> {
         let place = Space::place(&renewal.id);
         let bucket = self.link.space.bucket(place.bucket);
-        let keys = [bucket.of("r", &place.name), bucket.key("mark"), bucket.key("floor")];
+        let mut keys = vec![bucket.of("r", &place.name), bucket.key("floor")];
+        self.mark(bucket, &mut keys);
         let permit = permit_bytes(renewal.token, renewal.fence);
         let lease = row::span(renewal.lease).to_be_bytes();
-        let args = [&permit[..], &lease, self.link.waits()];
+        let args = [&permit[..], &lease];
         let said = self.link.run(place.bucket, &self.scripts.renew, &keys, &args).await?;
         match &said[..] {
             [_, Value::Int(1)] => Ok(Renewed::Held),
@@ -225,12 +233,14 @@ impl RedisStore {
         let pointer = finish.outcome.as_ref().and_then(|outcome| outcome.pointer.as_ref());
         let rest = row::rest(finish.reason.as_deref(), pointer);
         let outcome = finish.outcome.as_ref().map(codec::encode);
+        let mut keys = self.keys_of(place, ["r", "o", "w"], ["floor", "held", "due"]);
+        self.mark(self.link.space.bucket(place.bucket), &mut keys);
         let said = self
             .link
-            .run(
+            .tell(
                 place.bucket,
                 &self.scripts.complete,
-                &self.keys_of(place, ["r", "o", "w"], ["floor", "held", "due", "mark"]),
+                &keys,
                 &[
                     &permit_bytes(permit.token, permit.fence),
                     &[row::letter(state)],
@@ -239,14 +249,15 @@ impl RedisStore {
                     &rest,
                     outcome.as_deref().unwrap_or_default(),
                     &place.name,
-                    self.link.waits(),
                 ],
             )
             .await?;
-        let [now, stored, bytes, outcome, _] = five(said)?;
-        if stored == Value::Int(1) {
-            return Ok(None);
-        }
+        let said = match said {
+            Value::Int(1) => return Ok(None),
+            Value::Array(said) => said,
+            _ => return Err(odd()),
+        };
+        let [now, bytes, outcome] = said.try_into().map_err(|_| odd())?;
         saw(&permit.id, now, bytes, outcome).map(Some)
     }
 
@@ -304,9 +315,9 @@ impl RedisStore {
     /// Reads a record and the time.
     pub(crate) async fn seen(&self, place: &Place, id: &IntentId) -> Result<Seen, Fault> {
         let bucket = self.link.space.bucket(place.bucket);
-        let keys = [bucket.of("r", &place.name), bucket.of("o", &place.name), bucket.key("mark")];
-        let args = [self.link.waits()];
-        let said = self.link.run(place.bucket, &self.scripts.read, &keys, &args).await?;
+        let mut keys = vec![bucket.of("r", &place.name), bucket.of("o", &place.name)];
+        self.mark(bucket, &mut keys);
+        let said = self.link.run(place.bucket, &self.scripts.read, &keys, &[]).await?;
         let [now, bytes, outcome] = said.try_into().map_err(|_| odd())?;
         saw(id, now, bytes, outcome)
     }
@@ -352,6 +363,15 @@ impl RedisStore {
             _ => Err(odd()),
         }
     }
+}
+
+/// Answers a claim that found nothing stored, by the time and the fence that the script tells.
+fn fresh(ask: &Ask, told: &[u8]) -> Result<Claimed, Fault> {
+    let (now, fence) = told.split_first_chunk().ok_or_else(odd)?;
+    let fence = Fence::new(u64::from_be_bytes(fence.try_into().map_err(|_| odd())?));
+    let permit = Permit { id: ask.id.clone(), token: ask.token, fence, incarnation: 0 };
+    let answer = ClaimAnswer::Granted { permit, grant: Some(decide::Grant::Fresh) };
+    Ok(Claimed { answer, now: Timestamp::from_micros(u64::from_be_bytes(*now)) })
 }
 
 /// Answers a claim for which nothing is written.
@@ -427,10 +447,6 @@ pub(crate) fn fence(told: Value) -> Result<Fence, Fault> {
     let Some(bytes) = bytes(told)? else { return Ok(Fence::default()) };
     let number = bytes.first_chunk().ok_or_else(odd)?;
     Ok(Fence::new(u64::from_be_bytes(*number)))
-}
-
-fn five(said: Vec<Value>) -> Result<[Value; 5], Fault> {
-    said.try_into().map_err(|_| odd())
 }
 
 fn contended() -> Fault {

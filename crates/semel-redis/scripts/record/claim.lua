@@ -1,21 +1,25 @@
 -- Claims an intent of which nothing is stored; anything else is told, for the caller to decide.
--- KEYS: record, outcome, floor, names, held, mark
--- ARGV: the record without its times and fence, not after, name, whether answers are waited for
-local read = redis.call('MGET', KEYS[1], KEYS[2], KEYS[3])
-local value, floor = read[1], read[3]
-if value or now > tonumber(ARGV[2]) then
-  if ARGV[4] == '1' then redis.call('SET', KEYS[6], '') end
-  return { now, 0, value, value and read[2], value and floor }
+-- KEYS: record, outcome, floor, names, held, and the mark where answers are waited for
+-- ARGV: the record without its times and fence, not after, name
+local call, sub = redis.call, string.sub
+local floor = call('GET', KEYS[3])
+local is_late = now > tonumber(ARGV[2])
+local value
+if is_late or floor and #floor > 8 then
+  value = call('GET', KEYS[1])
+  if not value and not is_late then refuse_if_closed(floor) end
+else
+  local at = struct.pack('>I8', now)
+  local fence = struct.pack('>I8', math.max(now, floor and struct.unpack('>I8', floor) + 1 or 1))
+  local blank = ARGV[1]
+  local fresh = sub(blank, 1, 18) .. fence .. at .. sub(blank, 35, 42) .. at .. at .. sub(blank, 59)
+  -- One step looks and writes: what was there stays and is told.
+  value = call('SET', KEYS[1], fresh, 'NX', 'GET')
+  if not value then
+    call('ZADD', KEYS[4], 0, ARGV[3])
+    call('ZADD', KEYS[5], 0, ARGV[3])
+    return at .. fence
+  end
 end
-refuse_if_closed(floor)
-local at = struct.pack('>I8', now)
-local fence = struct.pack('>I8', math.max(now, floor and struct.unpack('>I8', floor) + 1 or 1))
-local blank = ARGV[1]
-value = string.sub(blank, 1, 18) .. fence .. at .. string.sub(blank, 35, 42) .. at .. at .. string.sub(blank, 59)
--- A key that is no string reads as if nothing were there.
-if not redis.call('SET', KEYS[1], value, 'NX') then
-  return redis.error_reply('WRONGTYPE the key holds no record')
-end
-redis.call('ZADD', KEYS[4], 0, ARGV[3])
-redis.call('ZADD', KEYS[5], 0, ARGV[3])
-return { now, 1, fence, false, false }
+if KEYS[6] then call('SET', KEYS[6], '') end
+return { now, value, value and call('GET', KEYS[2]), value and floor }

@@ -1,7 +1,7 @@
 -- Stores the end of a run that is still its permit's; anything else is told, for the caller to decide.
--- KEYS: record, outcome, watched, floor, held, due, mark
+-- KEYS: record, outcome, watched, floor, held, due, and the mark where answers are waited for
 -- ARGV: token and fence, state, how long it is replayed and remembered, what follows the claimer in the record, the
---       outcome or nothing, name, whether answers are waited for
+--       outcome or nothing, name
 local call, sub = redis.call, string.sub
 local read = call('MGET', KEYS[1], KEYS[4], KEYS[3])
 local value, floor = read[1], read[2]
@@ -11,8 +11,8 @@ local is_held = value and string.byte(value, 1) == 1 and sub(value, 3, 26) == AR
   -- What was resolved is not the permit's any more.
   and string.byte(value, 91) % 4 < 2
 if not is_held then
-  if ARGV[8] == '1' then call('SET', KEYS[7], '') end
-  return { now, 0, value, value and call('GET', KEYS[2]), false }
+  if KEYS[7] then call('SET', KEYS[7], '') end
+  return { now, value, value and call('GET', KEYS[2]) }
 end
 refuse_if_closed(floor)
 
@@ -20,9 +20,10 @@ local function instant(span)
   return now + span < EXACT and struct.pack('>I8', now + span) or NEVER
 end
 
+-- A whole number is told as one: as the fraction that it may be, the server takes longer to write it.
 local function set(key, bytes, span)
   if now + span >= EXACT then return call('SET', key, bytes) end
-  return call('SET', key, bytes, 'PX', math.ceil(span / 1000) + GRACE)
+  return call('SET', key, bytes, 'PX', string.format('%d', math.ceil(span / 1000) + GRACE))
 end
 
 local replay, remember = tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -41,7 +42,7 @@ end
 local fence = sub(value, 19, 26)
 if not floor or struct.unpack('>I8', floor) < struct.unpack('>I8', fence) then call('SET', KEYS[4], fence) end
 call('ZREM', KEYS[5], ARGV[7])
-call('ZADD', KEYS[6], due < EXACT and due or '+inf', ARGV[7])
+call('ZADD', KEYS[6], due < EXACT and string.format('%d', due) or '+inf', ARGV[7])
 -- A hint that may not be given is none: those who wait poll.
 if read[3] then redis.pcall('PUBLISH', read[3], ARGV[7]) end
-return { now, 1, false, false, false }
+return 1

@@ -18,6 +18,8 @@ pub(crate) enum Next {
     Elsewhere,
     /// The caller is told.
     Fail,
+    /// Nobody knows whether it was done, nor what becomes of whatever else is asked on this connection.
+    GiveUp,
     /// The server does not know the script: it is sent whole.
     Load,
     /// Nobody knows whether it was done, and this connection cannot say.
@@ -233,5 +235,6 @@ pub(crate) fn unavailable(message: impl Into<Box<str>>) -> StoreError {
 
 /// An answer of another shape than the scripts give.
 pub(crate) fn odd() -> Fault {
-    unavailable("the server gave an answer of another shape; is it Redis 7 or Valkey?").into()
+    let message = "the server gave an answer of another shape; is it Redis 7 or Valkey?";
+    Fault { error: unavailable(message), next: Next::Reconnect }
 }

@@ -3,8 +3,13 @@
 //! A connection carries the questions of many callers at once. It is made when it is needed, and dropped when it
 //! breaks, falls silent, or turns out to lead to a replica. The driver repeats nothing by itself; what is repeated
 //! here is what was certainly not done. A caller that is told that nobody knows asks again by its token.
+//!
+//! Answers come in the order of the questions, and nothing else says whose they are: were one lost on the way and the
+//! connection alive, all who ask after it would be given the answers of others. So each call sends a number that
+//! comes back with its answer. A connection on which another comes back is given up.
 
 use std::{
+    hash::{BuildHasher, Hasher, RandomState},
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -21,6 +26,7 @@ use redis::{
 };
 use semel::{StoreErrorKind, Timestamp};
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     connect::Connector,
@@ -38,9 +44,10 @@ pub(crate) struct Link {
     pub(crate) connector: Arc<Connector>,
     pub(crate) space: Space,
     pub(crate) wait: Wait,
-    /// What is said behind a script, and behind a command that reads as of a time.
+    /// What is said behind a script.
     waits: Vec<Cmd>,
-    time: [Cmd; 1],
+    /// The number of the last call. Where it begins no other process does, whoever carries the calls of both.
+    calls: AtomicU64,
     lines: Vec<Line>,
     next: AtomicUsize,
 }
@@ -48,9 +55,18 @@ pub(crate) struct Link {
 /// A connection, while there is one.
 #[derive(Debug, Default)]
 struct Line {
-    live: Mutex<Option<(u64, Live)>>,
+    live: Mutex<Option<Made>>,
     made: AtomicU64,
     failed: AtomicU64,
+}
+
+/// A connection that was made.
+#[derive(Clone, Debug)]
+struct Made {
+    number: u64,
+    live: Live,
+    /// Tells all who wait for answers on it that theirs will not come.
+    mixed: CancellationToken,
 }
 
 /// A connection that is shared by whoever has something to say.
@@ -76,11 +92,15 @@ impl std::fmt::Debug for Link {
     }
 }
 
+/// The number of a call.
+type Call = [u8; 8];
+
 /// What is said behind something, in one go.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Debug)]
 enum Behind {
-    Nothing,
-    Time,
+    /// Something that reads, or nothing, and the number of the call.
+    Echo(Option<Cmd>),
+    /// What is waited for. The number comes back from the script.
     Waits,
 }
 
@@ -102,9 +122,10 @@ impl Link {
         first: Live,
     ) -> Self {
         let mut lines: Vec<_> = (0..lines.max(1)).map(|_| Line::default()).collect();
-        lines[0].live = Mutex::new(Some((0, first)));
-        let (waits, time) = (wait.commands(), [cmd("TIME")]);
-        Self { connector, space, wait, waits, time, lines, next: AtomicUsize::new(0) }
+        lines[0].live = Mutex::new(Some(Made::new(0, first)));
+        let calls = AtomicU64::new(RandomState::new().build_hasher().finish());
+        let (waits, next) = (wait.commands(), AtomicUsize::new(0));
+        Self { connector, space, wait, waits, calls, lines, next }
     }
 
     /// Runs a script in a bucket that answers with several things.
@@ -129,29 +150,33 @@ impl Link {
         keys: &[Vec<u8>],
         args: &[&[u8]],
     ) -> Result<Value, Fault> {
-        let said = |whole| {
+        let said = |whole, call: Call| {
             let script = if whole { ("EVAL", &script.text) } else { ("EVALSHA", &script.digest) };
             let parts = keys.iter().map(Vec::len).chain(args.iter().map(|arg| arg.len()));
             let mut said =
-                Cmd::with_capacity(3 + keys.len() + args.len(), 64 + parts.sum::<usize>());
+                Cmd::with_capacity(4 + keys.len() + args.len(), 80 + parts.sum::<usize>());
             said.arg(script.0).arg(&**script.1).arg(keys.len());
-            said.arg(keys).arg(args);
+            said.arg(keys).arg(args).arg(&call);
             said
         };
-        Ok(self.ask(bucket, said, Behind::Waits).await?.0)
+        let (told, _) = self.ask(bucket, said, &Behind::Waits).await?;
+        match told {
+            Value::Array(mut told) if told.len() == 2 => Ok(told.pop().unwrap_or(Value::Nil)),
+            _ => Err(odd()),
+        }
     }
 
     /// Says a command that reads in a bucket; nothing is waited for behind it.
     pub(crate) async fn look(&self, bucket: usize, said: &Cmd) -> Result<Value, Fault> {
-        let (told, _) = self.ask(bucket, |_| said.clone(), Behind::Nothing).await?;
+        let (told, _) = self.ask(bucket, |_, _| said.clone(), &Behind::Echo(None)).await?;
         Ok(told)
     }
 
     /// Looks again at what the servers are set to. Where they may lose by now what they acknowledge, the connections
     /// are given up: whoever asks next is refused by a sentence that says what to set, until it is.
     pub(crate) async fn look_again(&self) -> Result<(), Fault> {
-        let (_, live) = self.lines[0].live(&self.connector).await?;
-        match self.connector.judge(live).await {
+        let made = self.lines[0].live(&self.connector).await?;
+        match self.connector.judge(made.live).await {
             Err(fault) if fault.error.kind() == StoreErrorKind::Invalid => {
                 for line in &self.lines {
                     *line.live.lock().await = None;
@@ -169,7 +194,8 @@ impl Link {
         bucket: usize,
         said: &Cmd,
     ) -> Result<(Value, Timestamp), Fault> {
-        let (told, behind) = self.ask(bucket, |_| said.clone(), Behind::Time).await?;
+        let time = Behind::Echo(Some(cmd("TIME")));
+        let (told, behind) = self.ask(bucket, |_, _| said.clone(), &time).await?;
         let time = behind.into_iter().next().ok_or_else(odd)?.extract_error()?;
         let (seconds, micros): (u64, u64) = redis::from_redis_value(time).map_err(|_| odd())?;
         Ok((told, Timestamp::from_micros(seconds * 1_000_000 + micros)))
@@ -180,8 +206,8 @@ impl Link {
     async fn ask(
         &self,
         bucket: usize,
-        said: impl Fn(bool) -> Cmd,
-        behind: Behind,
+        said: impl Fn(bool, Call) -> Cmd,
+        behind: &Behind,
     ) -> Result<(Value, Vec<Value>), Fault> {
         let slot = self.space.bucket(bucket).slot;
         let (mut whole, mut is_unsure) = (false, false);
@@ -192,7 +218,8 @@ impl Link {
                 Some((host, port)) => To::Node(host, *port),
                 None => To::Bucket(slot),
             };
-            let fault = match self.once(to, said(whole), behind).await {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+            let fault = match self.once(to, said(whole, call), call, behind).await {
                 Ok(answer) => return Ok(answer),
                 Err(fault) => fault,
             };
@@ -218,47 +245,67 @@ impl Link {
         &self,
         to: To<'_>,
         said: Cmd,
-        behind: Behind,
+        call: Call,
+        behind: &Behind,
     ) -> Result<(Value, Vec<Value>), Fault> {
         let line = &self.lines[self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len()];
-        let (number, live) = line.live(&self.connector).await?;
+        let Made { number, live, mixed } = line.live(&self.connector).await?;
+        let echoed;
         let more: &[Cmd] = match behind {
-            Behind::Nothing => &[],
-            Behind::Time => &self.time,
+            Behind::Echo(between) => {
+                let echo = cmd("ECHO").arg(&call).take();
+                echoed = between.iter().cloned().chain([echo]).collect::<Vec<_>>();
+                &echoed
+            }
             Behind::Waits => &self.waits,
         };
-        let answered = live.say(to, said, more).await;
+        let said = live.say(to, said, more);
+        let answered = mixed.run_until_cancelled(said).await.unwrap_or_else(|| Err(mixed_up()));
         // Which of several commands was refused is not told: what names no key is sent elsewhere by the node's state
         // alone, and may come behind a script that ran.
         let is_doubtful = |fault: &Fault| {
-            behind == Behind::Waits && !more.is_empty() && fault.next == Next::Elsewhere
+            matches!(behind, Behind::Waits) && !more.is_empty() && fault.next == Next::Elsewhere
         };
         let answered =
             answered.map_err(|fault| if is_doubtful(&fault) { fault.unsure() } else { fault });
         let answered = answered.and_then(|(first, rest)| {
             let first = first.extract_error()?;
-            if behind == Behind::Waits {
-                self.wait.judge(&rest).map_err(Fault::unsure)?;
+            match behind {
+                Behind::Echo(_) => is_of(call, rest.last())?,
+                Behind::Waits => {
+                    let Value::Array(signed) = &first else { return Err(mixed_up()) };
+                    is_of(call, signed.first())?;
+                    self.wait.judge(&rest).map_err(Fault::unsure)?;
+                }
             }
             Ok((first, rest))
         });
         if let Err(fault) = &answered
-            && matches!(fault.next, Next::Elsewhere | Next::Reconnect)
+            && matches!(fault.next, Next::Elsewhere | Next::GiveUp | Next::Reconnect)
         {
             line.drop(number).await;
+            if fault.next == Next::GiveUp {
+                mixed.cancel();
+            }
         }
         answered
     }
 }
 
+impl Made {
+    fn new(number: u64, live: Live) -> Self {
+        Self { number, live, mixed: CancellationToken::new() }
+    }
+}
+
 impl Line {
-    /// Returns the connection, and its number; makes one if there is none. Those who wait while one is tried
+    /// Returns the connection; makes one if there is none. Those who wait while one is tried
     /// for share its failure.
-    async fn live(&self, connector: &Connector) -> Result<(u64, Live), Fault> {
+    async fn live(&self, connector: &Connector) -> Result<Made, Fault> {
         let failed = self.failed.load(Ordering::Acquire);
         let mut live = self.live.lock().await;
-        if let Some((number, live)) = &*live {
-            return Ok((*number, live.clone()));
+        if let Some(made) = &*live {
+            return Ok(made.clone());
         }
         if self.failed.load(Ordering::Acquire) != failed {
             return Err(unavailable("the server cannot be reached").into());
@@ -267,8 +314,7 @@ impl Line {
         match Box::pin(connector.connect()).await {
             Ok((made, _)) => {
                 let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-                *live = Some((number, made.clone()));
-                Ok((number, made))
+                Ok(live.insert(Made::new(number, made)).clone())
             }
             Err(fault) => {
                 self.failed.fetch_add(1, Ordering::Release);
@@ -280,7 +326,7 @@ impl Line {
     /// Drops a connection, unless another is there by now.
     async fn drop(&self, number: u64) {
         let mut live = self.live.lock().await;
-        if live.as_ref().is_some_and(|(current, _)| *current == number) {
+        if live.as_ref().is_some_and(|made| made.number == number) {
             *live = None;
         }
     }
@@ -315,6 +361,21 @@ impl Live {
         let first = told.remove(0);
         Ok((first, told))
     }
+}
+
+/// Refuses an answer that is another call's.
+fn is_of(call: Call, told: Option<&Value>) -> Result<(), Fault> {
+    match told {
+        Some(Value::BulkString(told)) if *told == call => Ok(()),
+        _ => Err(mixed_up()),
+    }
+}
+
+/// An answer is not that of its call, so that nobody knows what becomes of any on this connection.
+fn mixed_up() -> Fault {
+    let message = "the answers on a connection came in another order than the questions; nobody knows whether the \
+                   server did what was asked";
+    Fault { error: unavailable(message), next: Next::GiveUp }
 }
 
 fn pipeline(said: impl Iterator<Item = Cmd>) -> Pipeline {

@@ -12,6 +12,9 @@ use redis::Script as Text;
 const STEP: &str = include_str!("../scripts/step.lua");
 /// What those begin with besides that do seldom things.
 const PRELUDE: &str = include_str!("../scripts/prelude.lua");
+/// What all scripts end with: their last argument comes back beside the answer, so that nobody takes the answer to
+/// another call for his.
+const SIGNED: &str = "return { ARGV[#ARGV], answer() }";
 /// Stands where the body of the clock goes.
 const CLOCK: &str = "--[[clock]]";
 /// The time of the server.
@@ -49,7 +52,7 @@ impl Scripts {
     pub(crate) fn new(clock: Option<&str>) -> Self {
         let step = STEP.replace(CLOCK, clock.unwrap_or(SERVER_CLOCK));
         let script = |begin: &str, body: &str| {
-            let text = format!("{step}\n{begin}\n{body}");
+            let text = format!("{step}\n{begin}\nlocal function answer()\n{body}end\n{SIGNED}");
             let digest = Text::new(&text).get_hash().into();
             Script { text: text.into(), digest }
         };

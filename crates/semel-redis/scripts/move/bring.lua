@@ -1,10 +1,10 @@
 -- Writes records as they are into a store that is closed for them, each unless its name has one, and tells of each: 1
 -- written, 0 remembered no longer, or what is kept under its name.
 -- KEYS: floor, names, held, due; then of each: record, outcome
--- ARGV: of each: the record, whether there is an outcome, the outcome, name
+-- ARGV: of each: the record, whether there is an outcome, the outcome, name; then what comes back
 demand_arriving(redis.call('GET', KEYS[1]))
 local answers = {}
-for nr = 1, #ARGV / 4 do
+for nr = 1, (#ARGV - 1) / 4 do
   local record, outcome = KEYS[3 + 2 * nr], KEYS[4 + 2 * nr]
   local value, has_outcome, bytes, member = unpack(ARGV, 4 * nr - 3, 4 * nr)
   local kept = redis.call('GET', record)

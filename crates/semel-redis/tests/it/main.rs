@@ -16,6 +16,7 @@ mod fixture;
 mod hinting;
 mod keeping;
 mod lost;
+mod mixing;
 mod moving;
 mod refusing;
 mod repeating;

@@ -4,7 +4,7 @@ use std::{
     fmt::Write as _,
     fs::{self, File},
     net::Ipv4Addr,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use super::super::{Process, patience::until, user};
@@ -56,11 +56,14 @@ impl Launch {
     pub(super) fn start(&self, more: &[&str]) -> Result<Process, String> {
         let log = File::options().create(true).append(true).open(self.folder.join("log"));
         let log = log.expect("a log can be opened");
-        let (program, first) = user::words(&self.program);
+        // Only the server meets the variables: what a library that they name makes for the one who changes
+        // the user would be root's, and shut to the server.
+        let (program, first) = user::words(Path::new("/usr/bin/env"));
+        let variables = self.environment.iter().map(|(name, value)| format!("{name}={value}"));
         let mut process = Process::start(program, |command| {
             user::plain_environment(command);
-            command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-            command.args(first).arg(self.folder.join("server.conf")).args(more);
+            command.args(first).args(variables).arg(&self.program);
+            command.arg(self.folder.join("server.conf")).args(more);
             command.current_dir(&self.folder).stdout(log);
         });
         let mut ended = None;

@@ -15,6 +15,7 @@ mod failover;
 mod fixture;
 mod hinting;
 mod keeping;
+mod loading;
 mod lost;
 mod mixing;
 mod moving;

@@ -23,6 +23,10 @@ const SETTINGS: &[(&str, &str)] = &[
     ("repl-diskless-sync-delay", "0"),
 ];
 
+/// How long each key takes to be loaded, in microseconds, and how often questions are answered meanwhile, in bytes.
+const SLOWLY: &[&str] =
+    &["--key-load-delay", "100000", "--loading-process-events-interval-bytes", "1024"];
+
 /// How a server is started, again and again.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
@@ -54,6 +58,19 @@ impl Launch {
 
     /// Starts it and waits until it serves.
     pub(super) fn start(&self, more: &[&str]) -> Result<Process, String> {
+        self.start_until(more, |said| said == "PONG")
+    }
+
+    /// Starts it on data that it loads slowly, and waits until it says that it loads.
+    pub(super) fn start_loading(&self) -> Result<Process, String> {
+        self.start_until(SLOWLY, |said| said.starts_with("LOADING"))
+    }
+
+    fn start_until(
+        &self,
+        more: &[&str],
+        is_answer: impl Fn(&str) -> bool,
+    ) -> Result<Process, String> {
         let log = File::options().create(true).append(true).open(self.folder.join("log"));
         let log = log.expect("a log can be opened");
         // Only the server meets the variables: what a library that they name makes for the one who changes
@@ -70,7 +87,7 @@ impl Launch {
         let address = (Ipv4Addr::LOCALHOST, self.port).into();
         let serves = until(|| {
             ended = process.ended();
-            ended.is_some() || talk(address, &["PING"]).is_ok_and(|said| said == "PONG")
+            ended.is_some() || talk(address, &["PING"]).is_ok_and(|said| is_answer(&said))
         });
         match (ended, serves) {
             (None, true) => Ok(process),

@@ -337,6 +337,45 @@ impl Redis {
         self.process = Some(started.unwrap_or_else(|why| panic!("{why}")));
     }
 
+    /// Kills it and starts it on its data, which it loads slowly: it answers `LOADING` until it
+    /// [has loaded](Self::loaded), for most of a minute at most.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it does not start.
+    pub async fn restart_loading(&mut self) {
+        // Questions are answered between two pieces of the file that is loaded whole, not of the log behind it.
+        self.ask(&["EVAL", FILL, "0"]).await;
+        self.ask(&["CONFIG", "SET", "rdbcompression", "no"]).await;
+        self.ask(&["BGREWRITEAOF"]).await;
+        let address = self.address();
+        let folded = move || {
+            let said = talk(address, &["INFO", "persistence"]).unwrap_or_default();
+            ["in_progress", "scheduled"]
+                .iter()
+                .all(|what| said.contains(&format!("aof_rewrite_{what}:0")))
+        };
+        assert!(blocking(move || until(folded)).await, "the AOF is not rewritten: {}", self.log());
+        self.kill();
+        let launch = self.launch.clone();
+        let started = blocking(move || launch.start_loading()).await;
+        self.process = Some(started.unwrap_or_else(|why| panic!("{why}")));
+    }
+
+    /// Lets it load the rest at once, after [`restart_loading`](Self::restart_loading), and waits until it serves.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it had loaded all by itself already, or does not come to serve.
+    pub async fn loaded(&self) {
+        let (said, set) = (self.ask(&["PING"]).await, ["CONFIG", "SET", "key-load-delay", "0"]);
+        assert!(said.starts_with("LOADING"), "nobody saw it load: {said}");
+        assert_eq!(self.ask(&set).await, "OK");
+        let address = self.address();
+        let serves = move || talk(address, &["PING"]).is_ok_and(|said| said == "PONG");
+        assert!(blocking(move || until(serves)).await, "it does not serve: {}", self.log());
+    }
+
     /// Freezes it: connections stay open and nothing answers.
     pub fn pause(&self) {
         self.scratch.stop_all();
@@ -347,6 +386,10 @@ impl Redis {
         self.scratch.continue_all();
     }
 }
+
+/// Keys of nobody's, each as large as what is loaded between two answers.
+const FILL: &str =
+    "for i = 1, 400 do redis.call('SET', 'filling:' .. i, string.rep('x', 1000) .. i) end";
 
 /// How long replicas may take to have what the primary has, until it is looked again who leads.
 const COPIED_WITHIN: Duration = Duration::from_secs(1);

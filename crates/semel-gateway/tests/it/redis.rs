@@ -1,7 +1,8 @@
 //! The gateway on Redis: what it keeps, what it refuses, an outage.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
+use semel::Policy;
 use semel_gateway::{Gateway, config::StoreUrl, settings::StoreSettings};
 use semel_testkit::servers::{Medium, Redis, RedisKind, RedisTls, Scratch};
 
@@ -9,7 +10,7 @@ use crate::{
     child::Process,
     command::{Ran, run, semel},
     gateway::{Served, protected, settings},
-    message::send,
+    message::{Message, send},
     upstream::Upstream,
 };
 
@@ -56,30 +57,97 @@ async fn two_processes_on_one_server_run_each_intent_once_and_replay_it_after_a_
     assert_eq!(checked.code, 0, "{checked:?}");
 }
 
+/// A gateway on a server, with an operation that gives the store up soon, and one that waits for it.
+async fn hasty_and_patient(server: &Redis, upstream: &Upstream) -> Served {
+    let mut settings = settings(&[("api", &upstream.url())]);
+    settings.store = stored(server);
+    let within = |name: &str, path: &str, claim_timeout| {
+        let mut made = protected(name, path, None);
+        made.operation = made.operation.policy(Policy { claim_timeout, ..Policy::default() });
+        made
+    };
+    let (soon, late) = (Duration::from_millis(200), Duration::from_secs(200));
+    settings.operations = vec![within("pay", "/pay", soon), within("order", "/order", late)];
+    Served::of(Gateway::new(&settings).await.unwrap()).await
+}
+
+async fn readiness(gateway: &Served) -> u16 {
+    send(gateway.admin, "GET /readyz", &[], "").await.status()
+}
+
+/// While the server is of no use: what is asked of the hasty operation is refused and not sent, what is asked of the
+/// patient one is answered once the server is back.
+async fn refuses_and_heals(
+    gateway: &Served,
+    upstream: &Upstream,
+    before: &Message,
+    back: impl Future<Output = ()>,
+) {
+    assert_eq!(readiness(gateway).await, 503);
+    let address = gateway.address;
+    let order = async move {
+        send(address, "POST /order", &[("idempotency-key", "order")], "{\"amount\":5}").await
+    };
+    let order = tokio::spawn(order);
+    for key in ["during", "before"] {
+        let refused = gateway.pay(key).await;
+        assert_eq!((refused.status(), refused.code().as_str()), (503, "store-away"));
+        assert_eq!(refused.header("retry-after"), Some("1"));
+    }
+    assert_eq!(upstream.seen.requests().len(), 1, "nothing was sent");
+    assert!(!order.is_finished(), "the patient one was given up");
+    assert!(gateway.metric("semel_store_errors_total").await > 0);
+    back.await;
+    assert_eq!(order.await.unwrap().status(), 201);
+    let deadline = tokio::time::Instant::now() + crate::message::PATIENCE;
+    while readiness(gateway).await != 200 {
+        assert!(tokio::time::Instant::now() < deadline, "it is never ready again");
+    }
+    let replayed = gateway.pay("before").await;
+    assert_eq!(replayed.header("idempotent-replayed"), Some("true"));
+    assert_eq!(replayed.body, before.body);
+    assert_eq!(gateway.pay("during").await.status(), 201);
+    let effects = upstream.seen.effects();
+    assert!(effects.len() == 3 && effects.values().all(|times| *times == 1), "{effects:?}");
+}
+
 /// C79: while the server is away nothing is sent and the gateway says that it is not ready; afterwards it
-/// goes on by itself.
+/// goes on by itself. A request waits for the server as long as its operation's `claim_timeout` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outage_of_the_server_refuses_and_heals() {
     let mut server = Redis::builder(RedisKind::Redis7).start().await;
     let upstream = Upstream::counting().await;
-    let mut settings = settings(&[("api", &upstream.url())]);
-    settings.store = stored(&server);
-    settings.operations = vec![protected("pay", "/pay", None)];
-    let gateway = Served::of(Gateway::new(&settings).await.unwrap()).await;
-    let ready = || async { send(gateway.admin, "GET /readyz", &[], "").await.status() };
-    assert_eq!((ready().await, gateway.pay("before").await.status()), (200, 201));
+    let gateway = hasty_and_patient(&server, &upstream).await;
+    let before = gateway.pay("before").await;
+    assert_eq!((readiness(&gateway).await, before.status()), (200, 201));
     server.kill();
-    assert_eq!(ready().await, 503);
-    let refused = gateway.pay("during").await;
-    assert_eq!((refused.status(), refused.code().as_str()), (503, "store-away"));
-    assert_eq!(upstream.seen.requests().len(), 1, "nothing was sent");
-    server.restart().await;
-    let deadline = tokio::time::Instant::now() + crate::message::PATIENCE;
-    while ready().await != 200 {
-        assert!(tokio::time::Instant::now() < deadline, "it is never ready again");
-    }
-    assert_eq!(gateway.pay("before").await.header("idempotent-replayed"), Some("true"));
-    assert_eq!(gateway.pay("during").await.status(), 201);
+    refuses_and_heals(&gateway, &upstream, &before, server.restart()).await;
+}
+
+/// C79: so it is while a server that came back loads its file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_loads_its_file_is_waited_for_or_refused_as_one_that_is_away() {
+    let mut server = Redis::builder(RedisKind::Valkey9).start().await;
+    let upstream = Upstream::counting().await;
+    let gateway = hasty_and_patient(&server, &upstream).await;
+    let before = gateway.pay("before").await;
+    assert_eq!(before.status(), 201);
+    server.restart_loading().await;
+    refuses_and_heals(&gateway, &upstream, &before, server.loaded()).await;
+}
+
+/// A gateway that is started meanwhile serves once the server has loaded; its first request waits too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_started_while_the_server_loads_serves_once_it_has() {
+    let mut server = Redis::builder(RedisKind::Redis7).start().await;
+    let upstream = Upstream::counting().await;
+    server.restart_loading().await;
+    let gateway = hasty_and_patient(&server, &upstream).await;
+    assert_eq!(readiness(&gateway).await, 503);
+    let order = send(gateway.address, "POST /order", &[("idempotency-key", "order")], "{}");
+    let (order, ()) = tokio::join!(order, server.loaded());
+    assert_eq!(order.status(), 201);
+    assert_eq!(upstream.seen.requests().len(), 1);
 }
 
 /// A server that may lose what it acknowledges is refused, and accepted by name it serves nothing durable.

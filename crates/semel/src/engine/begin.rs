@@ -227,15 +227,7 @@ impl Engine {
         let mut earlier = None;
         loop {
             let sent = self.now();
-            let not_after = self.not_after(sent, give_up).await?;
-            guard.not_after = guard.not_after.max(Some(not_after));
-            let ask = ask(call, older, guard.token, not_after);
-            let store = Arc::clone(&self.inner.store);
-            // An answer that was lost without an error leaves time to ask once more.
-            let until = give_up.min(sent.after(call.policy.claim_timeout / 2));
-            let claimed = self.owned_or_late(until, async move { store.claim(vec![ask]).await });
-            let claimed = claimed.await.unwrap_or_else(|| Err(unanswered(earlier.take())));
-            match claimed.and_then(only) {
+            match self.send(call, older, &mut guard, sent, give_up, &mut earlier).await {
                 Ok(Claimed { answer: ClaimAnswer::TooLate, now }) => {
                     self.inner.time.saw(now, sent);
                     if self.now() >= give_up {
@@ -262,7 +254,6 @@ impl Engine {
                 Err(error) => {
                     count(&self.inner.counters.store_errors);
                     self.inner.trouble.failed(&error, self.now());
-                    guard.ambiguous |= !error.kind().is_definite();
                     if !error.kind().is_retryable() || self.now() >= give_up {
                         if !guard.ambiguous {
                             guard.disarm();
@@ -275,6 +266,28 @@ impl Engine {
                 }
             }
         }
+    }
+
+    /// Sends the claim once; whoever does not know the store's time yet asks for it first.
+    async fn send(
+        &self,
+        call: &Call,
+        older: &[Fingerprint],
+        guard: &mut Pending<'_>,
+        sent: Monotonic,
+        give_up: Monotonic,
+        earlier: &mut Option<StoreError>,
+    ) -> Result<Claimed, StoreError> {
+        // An answer that was lost without an error leaves time to ask once more.
+        let until = give_up.min(sent.after(call.policy.claim_timeout / 2));
+        let not_after = self.store_time(sent, until).await?.after(give_up.since(sent));
+        guard.not_after = guard.not_after.max(Some(not_after));
+        let ask = ask(call, older, guard.token, not_after);
+        let store = Arc::clone(&self.inner.store);
+        let claimed = self.owned_or_late(until, async move { store.claim(vec![ask]).await }).await;
+        let claimed = claimed.unwrap_or_else(|| Err(unanswered(earlier.take()))).and_then(only);
+        guard.ambiguous |= claimed.as_ref().is_err_and(|error| !error.kind().is_definite());
+        claimed
     }
 
     fn answered(&self, call: &Call, answer: ClaimAnswer, sent: Monotonic, copies: Copies) -> Begun {
@@ -305,17 +318,16 @@ impl Engine {
         }
     }
 
-    /// Returns the instant of the store's time after which a claim sent now must not be granted.
-    async fn not_after(&self, sent: Monotonic, give_up: Monotonic) -> Result<Timestamp, Error> {
-        let left = give_up.since(sent);
+    /// Returns the store's time at an instant, as far as anybody can tell: a claim that is sent then must not be
+    /// granted later than it is still waited for.
+    async fn store_time(&self, sent: Monotonic, until: Monotonic) -> Result<Timestamp, StoreError> {
         if let Some(now) = self.inner.time.estimate(sent) {
-            return Ok(now.after(left));
+            return Ok(now);
         }
         let store = Arc::clone(&self.inner.store);
-        let reading =
-            self.owned_until(give_up, async move { store.read(Vec::new()).await }).await?;
+        let reading = self.owned_until(until, async move { store.read(Vec::new()).await }).await?;
         self.inner.time.saw(reading.now, sent);
-        Ok(reading.now.after(left))
+        Ok(reading.now)
     }
 }
 

@@ -101,6 +101,28 @@ async fn a_store_that_is_away_runs_nothing() {
     running(world.engine.begin(call("k", policy(OnLost::Hold))).await.unwrap());
 }
 
+/// A store that is away for less than `claim_timeout`, as while another takes over, is waited for: also by the first
+/// call of a process, which asks for the store's time before it claims.
+#[tokio::test]
+async fn a_store_that_is_away_for_a_moment_is_waited_for() {
+    for verb in [Verb::Read, Verb::Claim] {
+        let world = World::new();
+        world.store.always(verb, Fault::LoseCall);
+        let begin = tokio::spawn({
+            let engine = world.engine.clone();
+            async move { engine.begin(call("k", policy(OnLost::Hold))).await }
+        });
+        world.clock.run(Policy::default().claim_timeout - Duration::from_secs(1)).await;
+        assert!(!begin.is_finished(), "it is given up when {verb:?} fails");
+        assert!(world.engine.stats().store_errors > 1, "it asked once");
+        world.store.heal();
+        world.clock.run(Duration::from_millis(20)).await;
+        let holder = running(ended(begin).await.unwrap());
+        holder.complete(created()).await.unwrap();
+        assert_eq!(world.record("k").await.unwrap().takeovers, 0);
+    }
+}
+
 /// An error that says "nothing was written" ends the call at once: there is nothing to give back.
 #[tokio::test]
 async fn a_definite_error_gives_nothing_back() {

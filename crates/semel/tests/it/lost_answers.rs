@@ -135,12 +135,6 @@ async fn a_store_that_panics_takes_nobody_along() {
         let engine = world.engine.clone();
         async move { engine.begin(call("k", policy(OnLost::Hold))).await }
     });
-    world.clock.run(INSTANT).await;
-    assert_eq!(ended(begun).await.unwrap_err().code(), "store-unavailable");
-    let begun = tokio::spawn({
-        let engine = world.engine.clone();
-        async move { engine.begin(call("k", policy(OnLost::Hold))).await }
-    });
     world.clock.run(Duration::from_secs(1)).await;
     let end = tokio::spawn(running(ended(begun).await.unwrap()).complete(created()));
     world.clock.run(Duration::from_secs(1)).await;

@@ -287,11 +287,16 @@ async fn a_move_from_postgres_to_redis_keeps_every_record_and_every_answer() {
 async fn exported() -> (Place, Place, String) {
     let upstream = Upstream::counting().await;
     let (from, to) = (Place::sqlite(&upstream), Place::sqlite(&upstream));
+    let text = filled_and_exported(&from).await;
+    (from, to, text)
+}
+
+async fn filled_and_exported(from: &Place) -> String {
     fill(&from.open().await, RECORDS).await;
     let exported = from.records(&["export", "--close"]);
     assert_eq!(exported.code, 0, "{exported:?}");
     assert!(exported.err.contains("2000 records and 5 rows of the audit"), "{}", exported.err);
-    (from, to, exported.out)
+    exported.out
 }
 
 /// Runs a command with something on its standard input.
@@ -307,34 +312,16 @@ fn fed(place: &Place, arguments: &[&str], input: &str) -> Ran {
     child.wait_with_output().unwrap().into()
 }
 
-/// An importer that was killed half-way leaves a store that nobody can use, and is asked again.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_import_killed_half_way_is_refused_to_all_and_goes_on_when_asked_again() {
-    let (from, to, text) = exported().await;
-    let half = text.lines().take(1_500).map(|line| format!("{line}\n")).collect::<String>();
-    let mut child = semel(to.path(), &["records", "import"]).stdin(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    input.write_all(half.as_bytes()).unwrap();
-    input.flush().unwrap();
-    let deadline = Instant::now() + PATIENCE;
-    let target = loop {
-        assert!(Instant::now() < deadline, "nothing arrives");
-        if to.path().join("semel.db").exists() && to.records(&["--json", "counts"]).code == 0 {
-            let target = to.open().await;
-            if target.inspect.counts().await.unwrap().total() > 0 {
-                break target;
-            }
-        }
-        // Another process writes, and tells nobody.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
-    child.kill().unwrap();
-    child.wait().unwrap();
-    drop(input);
-    let arrived = listed(&target).await.len();
+/// Imports three quarters of a move, kills the importer when something has arrived, and asks again.
+async fn killed_half_way(from: Place, to: Place) {
+    let text = filled_and_exported(&from).await;
+    let (target, arrived) = kill_an_import(&to, &text).await;
     assert!(arrived > 0 && arrived < RECORDS, "{arrived}");
-    let refused = target.store.claim(vec![ask("k001999", 7, DAY)]).await.unwrap_err();
-    assert_eq!(refused.kind(), StoreErrorKind::ReadOnly);
+    // Nobody is granted what has not arrived, and nobody is told what has.
+    for key in ["k001999", "new"] {
+        let refused = target.store.claim(vec![ask(key, 7, DAY)]).await.unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::ReadOnly);
+    }
     to.records(&["export"]).ends(1, "an import into this store has not come to its end");
 
     let again = fed(&to, &["records", "--json", "import"], &text);
@@ -342,9 +329,70 @@ async fn an_import_killed_half_way_is_refused_to_all_and_goes_on_when_asked_agai
     let json = again.json();
     assert_eq!(json["same"], arrived);
     assert_eq!(json["stored"], RECORDS - arrived);
-    assert_eq!(listed(&target).await, listed(&from.open().await).await);
+    let source = from.open().await;
+    let before = listed(&source).await;
+    assert_eq!(listed(&target).await, before);
+    let counts = target.inspect.counts().await.unwrap();
+    assert_eq!(counts, source.inspect.counts().await.unwrap());
     assert_eq!(target.inspect.audit(None, 100).await.unwrap().len(), 5);
+    replays(&target, &before).await;
     permit(&target, "new", 9, DAY).await;
+}
+
+/// Returns what the killed importer left, and how many records are in it.
+async fn kill_an_import(to: &Place, text: &str) -> (Opened, usize) {
+    let half = text.lines().take(1_500).map(|line| format!("{line}\n")).collect::<String>();
+    let mut child = semel(to.path(), &["records", "import"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(half.as_bytes()).unwrap();
+    input.flush().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    // Another process writes, and tells nobody.
+    let target = loop {
+        assert!(Instant::now() < deadline, "nothing arrives");
+        // Where the store is not made yet, the command makes none.
+        if to.records(&["--json", "counts"]).code == 0 {
+            break to.open().await;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    while target.inspect.counts().await.unwrap().total() == 0 {
+        assert!(Instant::now() < deadline, "nothing arrives");
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(input);
+    let arrived = listed(&target).await.len();
+    (target, arrived)
+}
+
+/// An importer that was killed half-way leaves a store that nobody can use, and is asked again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_killed_half_way_is_refused_to_all_and_goes_on_when_asked_again() {
+    let upstream = Upstream::counting().await;
+    killed_half_way(Place::sqlite(&upstream), Place::sqlite(&upstream)).await;
+}
+
+/// So it is from SQLite to PostgreSQL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_from_sqlite_into_postgres_killed_half_way_goes_on_when_asked_again() {
+    let upstream = Upstream::counting().await;
+    killed_half_way(Place::sqlite(&upstream), Place::postgres(&upstream).await).await;
+}
+
+/// So it is from Redis to PostgreSQL.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_from_redis_into_postgres_killed_half_way_goes_on_when_asked_again() {
+    let upstream = Upstream::counting().await;
+    killed_half_way(Place::redis(&upstream).await, Place::postgres(&upstream).await).await;
+}
+
+/// So it is from PostgreSQL to Redis.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_from_postgres_into_redis_killed_half_way_goes_on_when_asked_again() {
+    let upstream = Upstream::counting().await;
+    killed_half_way(Place::postgres(&upstream).await, Place::redis(&upstream).await).await;
 }
 
 /// A file that was cut, changed, or made by a newer version is refused, and nothing is made of it.

@@ -347,17 +347,18 @@ async fn kill_an_import(to: &Place, text: &str) -> (Opened, usize) {
     input.write_all(half.as_bytes()).unwrap();
     input.flush().unwrap();
     let deadline = Instant::now() + PATIENCE;
-    // Another process writes, and tells nobody.
     let target = loop {
         assert!(Instant::now() < deadline, "nothing arrives");
         // Where the store is not made yet, the command makes none.
         if to.records(&["--json", "counts"]).code == 0 {
             break to.open().await;
         }
+        // Another process writes, and tells nobody.
         tokio::time::sleep(Duration::from_millis(20)).await;
     };
     while target.inspect.counts().await.unwrap().total() == 0 {
         assert!(Instant::now() < deadline, "nothing arrives");
+        // As above, and soon: before all has arrived.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     child.kill().unwrap();

@@ -23,6 +23,7 @@ async fn server_of(kind: RedisKind, name: &str, value: &str) -> (Redis, Fixture)
     (server, fixture)
 }
 
+/// S05: a server that keeps no file, flushes later or evicts is refused.
 #[tokio::test]
 async fn settings_that_lose_are_refused_unless_that_is_accepted() {
     let wrong = [
@@ -52,7 +53,7 @@ async fn a_server_that_flushes_later_is_durable_where_its_disk_is_waited_for() {
     fails(old.builder().wait_flushed(true).open().await, Invalid, &["Redis 7.2"]);
 }
 
-/// Valkey 9.1.2 says that its disk has what it has not: 126 of 172 intents were lost by power cuts.
+/// S05: Valkey 9.1.2 says that its disk has what it has not: 126 of 172 intents were lost by power cuts.
 #[tokio::test]
 async fn the_word_of_valkey_about_its_disk_is_not_taken() {
     let (server, fixture) = server("appendfsync", "everysec").await;

@@ -98,6 +98,7 @@ async fn run(store: &RedisStore, id: &IntentId) -> bool {
     }
 }
 
+/// M34: the store goes to whoever was promoted, and takes the old primary for none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_promotion_by_sentinels_loses_nothing_and_the_old_primary_grants_nothing() {
     let kind = RedisKind::Redis7;

@@ -18,6 +18,7 @@ async fn lives(server: &Redis, fixture: &Fixture, what: &str) -> Vec<i64> {
     lives
 }
 
+/// C22: a key of the server expires with its retention, and none with its lease.
 #[tokio::test]
 async fn retention_ends_with_the_key_and_a_lease_never_does() {
     let server = Redis::shared(RedisKind::Valkey9).await;

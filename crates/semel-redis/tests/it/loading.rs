@@ -67,12 +67,13 @@ async fn is_told_to_come_again(kind: RedisKind) {
     assert_eq!((counts.done, counts.running), (2, 1), "{kind:?}");
 }
 
+/// S02: `LOADING` is told as what passes, by every verb, in time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_loads_its_file_grants_and_tells_nothing_and_all_may_ask_again() {
     join_all(RedisKind::ALL.map(is_told_to_come_again)).await;
 }
 
-/// Many who keep asking while it loads: one is granted the intent, whoever asked when.
+/// C01: many who keep asking while it loads: one is granted the intent, whoever asked when.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_all_who_ask_while_the_server_loads_one_is_granted() {
     let Scene { server, store, .. } = Scene::loading(RedisKind::Valkey9).await;

@@ -42,7 +42,7 @@ fn unavailable<T: std::fmt::Debug>(answer: Result<T, semel::StoreError>) {
     fails(answer, StoreErrorKind::Unavailable, &["nobody knows"]);
 }
 
-/// C80: the driver repeats nothing by itself, and a repeat by the caller is recognised.
+/// C80, C19: the driver repeats nothing by itself, and a repeat by the caller is recognised.
 #[tokio::test]
 async fn a_claim_whose_answer_was_lost_is_the_callers() {
     let bench = Bench::new().await;
@@ -87,6 +87,7 @@ async fn an_end_whose_answer_was_lost_is_stored_once() {
     assert_eq!(bench.store.audit(None, 10).await.unwrap(), []);
 }
 
+/// C80: a release is done once.
 #[tokio::test]
 async fn a_release_whose_answer_was_lost_is_done_once() {
     let bench = Bench::new().await;

@@ -13,7 +13,7 @@ use crate::{
     words::*,
 };
 
-/// `MISCONF`: a server that cannot save refuses what would be written, and nothing is.
+/// S02: `MISCONF`: a server that cannot save refuses what would be written, and nothing is.
 #[tokio::test]
 async fn a_server_that_cannot_save_refuses_with_nothing_written() {
     let builder = Redis::builder(RedisKind::Redis7).setting("dbfilename", "taken");

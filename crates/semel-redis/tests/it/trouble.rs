@@ -30,6 +30,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again() {
     assert_eq!(store.counts().await.unwrap().done, 1);
 }
 
+/// S05: what was acknowledged was flushed.
 #[tokio::test]
 async fn what_was_acknowledged_is_there_after_the_server_was_killed() {
     let mut server = Redis::builder(RedisKind::Valkey9).start().await;
@@ -67,6 +68,7 @@ async fn a_frozen_server_is_given_up_in_time_and_taken_up_again() {
     assert_eq!(store.counts().await.unwrap().running, 1);
 }
 
+/// S02: `OOM` refuses what would be written, and nothing is.
 #[tokio::test]
 async fn a_full_server_refuses_with_nothing_written_and_still_replays() {
     let server = Redis::builder(RedisKind::Valkey9).start().await;
@@ -83,6 +85,7 @@ async fn a_full_server_refuses_with_nothing_written_and_still_replays() {
     assert_eq!(store.complete(held, done("paid")).await.unwrap(), Completed::Stored);
 }
 
+/// M34: a primary that takes no writes any more is left, and looked for again.
 #[tokio::test]
 async fn a_primary_that_was_demoted_is_said_with_nothing_written() {
     let (server, other) = tokio::join!(
@@ -109,7 +112,7 @@ async fn a_server_that_wants_more_replicas_refuses_with_nothing_written() {
     assert_eq!(store.read(vec![id("k")]).await.unwrap().records, [None]);
 }
 
-/// Below the asked count nothing is acknowledged: neither a claim, nor an end, nor what others find of them.
+/// S05: below the asked count nothing is acknowledged: neither a claim, nor an end, nor what others find of them.
 #[tokio::test]
 async fn nothing_is_granted_or_told_before_the_replica_has_it() {
     let primary = Redis::builder(RedisKind::Valkey9).start().await;

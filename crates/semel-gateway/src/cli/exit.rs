@@ -99,7 +99,11 @@ pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut shown = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        shown.push_str(&format!(": {error}"));
+        // Some drivers' errors show their causes themselves.
+        let text = error.to_string();
+        if !shown.ends_with(&text) {
+            shown = format!("{shown}: {text}");
+        }
         cause = error.source();
     }
     shown

@@ -80,7 +80,7 @@ settings! {
         outcome_wait: Duration = "10s",
         /// How long after the end of a lease "not done" may first be said without force. Never shorter than what the upstream may still be doing.
         settle_for: Duration = "60s",
-        /// How long the store may take until it is taken to be away.
+        /// How long a request waits for a store that is away, loads or does not answer, as while another server takes over. Past it, `store_away` decides.
         claim_timeout: Duration = "5s",
         /// How long the end of a request is tried to be stored.
         store_for: Duration = "30s",

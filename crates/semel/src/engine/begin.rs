@@ -254,7 +254,8 @@ impl Engine {
                 Err(error) => {
                     count(&self.inner.counters.store_errors);
                     self.inner.trouble.failed(&error, self.now());
-                    if !error.kind().is_retryable() || self.now() >= give_up {
+                    let is_over = self.now() >= give_up;
+                    if is_over || !error.kind().is_retryable() {
                         if !guard.ambiguous {
                             guard.disarm();
                         }

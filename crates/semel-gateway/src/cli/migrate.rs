@@ -51,6 +51,7 @@ impl Migrate {
         let url = shown(&store);
         say(&match found {
             _ if self.json => told(&store, schema).to_string(),
+            _ if !has_schema(&store) => format!("{url} has no schema, and needs none"),
             0 => format!("{url} is new and has schema {current} now"),
             found if found < current => {
                 format!("{url} had schema {found} and has schema {current} now")
@@ -73,6 +74,7 @@ async fn check(store: &StoreSettings, json: bool) -> Result<Exit, Failure> {
             told["lacks"] = json!(lacks);
             told.to_string()
         }
+        _ if !has_schema(store) => format!("{url} has no schema, and needs none"),
         true if !lacks.is_empty() => {
             format!("{url} has schema {found}, but lacks {}: make it again", lacks.join(", "))
         }
@@ -83,6 +85,11 @@ async fn check(store: &StoreSettings, json: bool) -> Result<Exit, Failure> {
         }
     })?;
     Ok(if fits && lacks.is_empty() { Exit::Fine } else { Exit::Refused })
+}
+
+/// Records of Redis and of the memory say their version one by one.
+const fn has_schema(store: &StoreSettings) -> bool {
+    !matches!(store.url, StoreUrl::Memory | StoreUrl::Redis(_))
 }
 
 fn told(store: &StoreSettings, schema: Schema) -> serde_json::Value {

@@ -55,6 +55,7 @@ async fn two_processes_on_one_server_run_each_intent_once_and_replay_it_after_a_
     assert!(counts.code == 0 && counts.out.contains("40"), "{counts:?}");
     let checked = run(folder.path(), &["migrate", "--check"]);
     assert_eq!(checked.code, 0, "{checked:?}");
+    assert!(checked.out.contains("has no schema, and needs none"), "{checked:?}");
 }
 
 /// A gateway on a server, with an operation that gives the store up soon, and one that waits for it.

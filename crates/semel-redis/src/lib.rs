@@ -15,7 +15,8 @@
 //! Every verb is one script, which runs whole or not at all. Where what is stored admits one step only, it takes it:
 //! a claim of an intent of which nothing is stored, the end or the renewal of a run by its own permit. Anything else
 //! it tells, `semel::decide` decides, and a second script writes that if nothing has changed since: the decision is
-//! made in one place for all stores.
+//! made in one place for all stores. What the same process saw ended lately is read by plain commands, which cost the
+//! server less, and replayed if that is what they say; with anything else the claim begins at the script.
 //!
 //! It differs from its neighbours in what it cannot do: there is no caller's transaction to join, and what survives
 //! a failover is for the server's settings to say. A server that may lose what it acknowledges is refused unless

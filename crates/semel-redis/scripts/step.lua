@@ -18,6 +18,9 @@ local now = clock()
 -- Ends the script before its first write, where the store is closed: the mark of that stands behind the floor's fence.
 local function refuse_if_closed(floor)
   if not floor or #floor == 8 then return end
+  if #floor < 8 then
+    error({ err = 'WRONGTYPE the floor of the fences is cut' })
+  end
   if string.sub(floor, 9) == 'arriving' then
     error({ err = 'ARRIVING the store is closed for what is brought into it' })
   end

@@ -206,7 +206,8 @@ impl RedisBuilder {
             accept_volatile: self.accept_volatile,
             stated: self.stated,
             wait: self.wait,
-            fails_over: address.way != Way::Direct,
+            // Who names several servers means that another one may take over.
+            fails_over: address.way != Way::Direct || address.hosts.len() > 1,
         };
         let space = Space::new(&self.prefix)?;
         let mut connector = Connector {

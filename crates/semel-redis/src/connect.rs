@@ -13,7 +13,7 @@ use semel::store::capability::Durability;
 
 use crate::{
     address::{Address, Way},
-    error::{Fault, Next, odd, unavailable},
+    error::{Fault, Next, invalid, odd, unavailable},
     link::Live,
     settings::Demands,
 };
@@ -66,13 +66,16 @@ impl Connector {
         Ok((Live::Cluster(cluster), durability))
     }
 
-    /// Connects to the first host that is a primary.
+    /// Connects to the first host that is a primary and has the replicas that are waited for: an old primary that came
+    /// back has none.
     async fn first(&self) -> Result<(Live, Durability), Fault> {
         let mut last = None;
         for (host, port) in &self.address.hosts {
             match self.primary(host, *port).await {
                 Ok(connection) => return Ok(connection),
-                Err(fault) if fault.next == Next::Fail => return Err(fault),
+                Err(fault) if fault.next == Next::Fail && fault.error.kind().is_definite() => {
+                    return Err(fault);
+                }
                 Err(fault) => last = Some(fault),
             }
         }
@@ -115,13 +118,13 @@ impl Connector {
         let mut connection = self.open(self.address.server(host, port)?).await?;
         let server = Server::of(&mut connection).await?;
         if server.mode == "cluster" {
-            return Err(crate::error::invalid(
+            return Err(invalid(
                 "the server is a node of a cluster; add cluster=true to the options of its URL",
             )
             .into());
         }
         if server.mode == "sentinel" {
-            return Err(crate::error::invalid(
+            return Err(invalid(
                 "the server is a sentinel; add sentinel=NAME to the options of its URL",
             )
             .into());
@@ -147,7 +150,11 @@ impl Connector {
         config: AsyncConnectionConfig,
     ) -> Result<MultiplexedConnection, Fault> {
         let client = match self.address.certificates() {
-            Some(certificates) => Client::build_with_tls(info, certificates)?,
+            Some(certificates) => Client::build_with_tls(info, certificates).map_err(|error| {
+                invalid(format!(
+                    "the files of client_cert, client_key and ca cannot be used: {error}"
+                ))
+            })?,
             None => Client::open(info)?,
         };
         let config = config
@@ -173,10 +180,10 @@ impl Connector {
         match (most, last) {
             (Some((named, _)), _) => Ok(named),
             (None, Some(fault)) => Err(fault),
-            (None, None) => Err(crate::error::invalid(format!(
-                "no sentinel knows a primary called {name}; correct the URL"
-            ))
-            .into()),
+            (None, None) => {
+                Err(invalid(format!("no sentinel knows a primary called {name}; correct the URL"))
+                    .into())
+            }
         }
     }
 

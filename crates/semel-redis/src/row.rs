@@ -37,6 +37,8 @@ use semel::{
 use crate::error::{Fault, damaged};
 
 const V1: u8 = 1;
+/// The largest version there may ever be: what begins with a letter is none.
+const VERSION_MAX: u8 = 31;
 /// What an absent text has for its length.
 const NONE: u16 = u16::MAX;
 const COMPARE: u8 = 1;
@@ -163,6 +165,9 @@ impl Reader<'_> {
     fn head(&mut self, id: IntentId) -> Result<Record, Fault> {
         let [version] = self.take()?;
         if version != V1 {
+            if version > VERSION_MAX {
+                return Err(damaged("a stored record is none of semel's; find out who wrote it, or restore a backup").into());
+            }
             return Err(Fault::version(version));
         }
         let [letter] = self.take()?;

@@ -37,12 +37,12 @@ pub(super) struct StackArgs {
     /// The major of PostgreSQL
     #[arg(long, default_value = "18", value_parser = major)]
     major: Major,
-    /// Which program serves where it is Redis
-    #[arg(long, default_value = "valkey-9", value_parser = server)]
-    server: RedisKind,
-    /// When Redis flushes what it was told
-    #[arg(long, value_enum, default_value = "always")]
-    appendfsync: Flush,
+    /// Which program serves where it is Redis: redis-7, redis-8 or valkey-9 [default: valkey-9]
+    #[arg(long, value_parser = server)]
+    server: Option<RedisKind>,
+    /// When Redis flushes what it was told [default: always]
+    #[arg(long, value_enum)]
+    appendfsync: Option<Flush>,
     /// How many replicas of Redis must have a write before it is answered [default: 1 where there are
     /// any]
     #[arg(long, value_name = "N")]
@@ -136,7 +136,25 @@ impl StackArgs {
         }
     }
 
+    /// Refuses what is said of a server that is not there.
+    fn check_server(&self) -> Result<(), Failure> {
+        let of_redis = [
+            ("--server", self.server.is_some()),
+            ("--appendfsync", self.appendfsync.is_some()),
+            ("--wait-replicas", self.wait_replicas.is_some()),
+            ("--wait-flushed", self.wait_flushed),
+        ];
+        let said = of_redis.into_iter().find(|(_, is_said)| *is_said && !self.store.is_redis());
+        match said {
+            Some((flag, _)) => Err(Failure::usage(format!(
+                "{flag} says something of Redis, and the store is another: leave it away"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     fn settings(self) -> Result<Settings, Failure> {
+        self.check_server()?;
         let upstream = self.upstream.unwrap_or(match self.on_lost {
             OnLost::Hold => Upstream::Naive,
             OnLost::Rerun => Upstream::Keyed,
@@ -156,8 +174,8 @@ impl StackArgs {
             store: self.store,
             major: self.major,
             redis: RedisSetup {
-                kind: self.server,
-                flush: self.appendfsync,
+                kind: self.server.unwrap_or(RedisKind::Valkey9),
+                flush: self.appendfsync.unwrap_or(Flush::Always),
                 wait_replicas: self.wait_replicas,
                 wait_flushed: self.wait_flushed,
             },

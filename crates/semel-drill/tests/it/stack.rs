@@ -249,6 +249,8 @@ fn what_cannot_be_had_is_refused_in_one_sentence() {
         (&["--store=sqlite", "--every=0s"], "write 500ms, 30s or 5m"),
         (&["--store=postgres", "--major=14"], "write 15, 17 or 18"),
         (&["--store=redis", "--trouble=failover"], "nobody to fail over to"),
+        (&["--store=sqlite", "--server=redis-7"], "says something of Redis"),
+        (&["--store=postgres", "--wait-replicas=1"], "says something of Redis"),
         (&["--store=redis", "--events"], "Redis has none"),
         (&["--store=redis", "--wait-replicas=1"], "no replicas that could be waited for"),
         (&["--store=redis-cluster", "--wait-replicas=2"], "no more than 1 here"),

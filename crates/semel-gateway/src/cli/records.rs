@@ -48,6 +48,12 @@ impl RecordsArgs {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let desk = match &self.verb {
             Verb::Import(import) => import.desk(self.store, self.json).await?,
+            Verb::List(_)
+            | Verb::Show(_)
+            | Verb::Counts(_)
+            | Verb::Audit(_)
+            | Verb::Close(_)
+            | Verb::Export(_) => Desk::look(self.store, self.json).await?,
             _ => Desk::open(self.store, self.json).await?,
         };
         match self.verb {

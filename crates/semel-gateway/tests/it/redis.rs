@@ -177,6 +177,17 @@ async fn a_server_that_loses_serves_only_what_need_not_be_durable() {
     let gateway = Process::start(folder.path()).await;
     let paid = send(gateway.address, "POST /pay", &[("idempotency-key", "k")], "{}").await;
     assert_eq!(paid.status(), 201);
+    // Looking loses nothing, and such a store is to be left above all.
+    let looked = run(folder.path(), &["records", "--store", &server.url(), "counts"]);
+    assert_eq!(looked.code, 0, "{looked:?}");
+    let left =
+        run(folder.path(), &["records", "--store", &server.url(), "export", "-o", "all.jsonl"]);
+    assert!(left.code != 0 && left.err.contains("close"), "{left:?}");
+    let left = run(
+        folder.path(),
+        &["records", "--store", &server.url(), "export", "--close", "-o", "all.jsonl"],
+    );
+    assert_eq!(left.code, 0, "{left:?}");
 }
 
 const PASSWORD: &str = "hunter2-of-the-till";

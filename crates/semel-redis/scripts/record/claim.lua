@@ -5,7 +5,7 @@ local call, sub = redis.call, string.sub
 local floor = call('GET', KEYS[3])
 local is_late = now > tonumber(ARGV[2])
 local value
-if is_late or floor and #floor > 8 then
+if is_late or floor and #floor ~= 8 then
   value = call('GET', KEYS[1])
   if not value and not is_late then refuse_if_closed(floor) end
 else

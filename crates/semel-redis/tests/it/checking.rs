@@ -11,7 +11,10 @@ use semel::{
 use semel_redis::RedisStore;
 use semel_testkit::servers::{Redis, RedisCluster, RedisKind, Sentinels};
 
-use crate::{fixture::Fixture, words::*};
+use crate::{
+    fixture::{Fixture, until},
+    words::*,
+};
 
 async fn server(name: &str, value: &str) -> (Redis, Fixture) {
     server_of(RedisKind::Valkey9, name, value).await
@@ -114,9 +117,30 @@ async fn a_replica_is_passed_over_for_its_primary() {
     fixture.url = replica.url();
     fails(fixture.builder().open().await, ReadOnly, &["replica", "name the primary"]);
     fixture.url = format!("redis://{},{}", replica.address(), primary.address());
-    finished(&fixture.builder().open().await.unwrap(), &id("k")).await;
+    finished(&fixture.builder().wait_replicas(1).open().await.unwrap(), &id("k")).await;
     let more = fixture.builder().wait_replicas(9).open().await;
     fails(more, Unavailable, &["9 are waited for"]);
+}
+
+/// Who names two servers means that the other may take over: that loses what was not copied. And an old primary that
+/// came back takes itself for one: with replicas to wait for, it is passed over.
+#[tokio::test]
+async fn several_servers_are_judged_as_a_failover_and_an_old_primary_is_passed_over() {
+    let kind = RedisKind::Valkey9;
+    let old = Redis::builder(kind).start().await;
+    let primary = Redis::builder(kind).start().await;
+    let _replica = Redis::builder(kind).replica_of(primary.address()).start().await;
+    let mut fixture = Fixture::of_server(&primary);
+    fixture.url = format!("redis://{},{}", old.address(), primary.address());
+    fails(fixture.builder().open().await, Invalid, &["wait_replicas", "accept_volatile"]);
+    let store = fixture.builder().accept_volatile(true).open().await.unwrap();
+    assert_eq!(store.capabilities().durability, Durability::Volatile);
+    let store = until(|| fixture.builder().wait_replicas(1).open()).await;
+    assert_eq!(store.capabilities().durability, Durability::Durable);
+    finished(&store, &id("k")).await;
+    fixture.url = primary.url();
+    let there = fixture.builder().open().await.unwrap().read(vec![id("k")]).await.unwrap();
+    assert!(there.records[0].is_some(), "it went to a server without replicas");
 }
 
 #[tokio::test]

@@ -155,9 +155,16 @@ async fn a_key_that_is_not_the_stores_is_told_as_damage() {
     finished(&store, &id("k")).await;
     let keys = server.ask(&["KEYS", &format!("{{{}.*:r:*", fixture.prefix)]).await;
     let key = keys.lines().next().unwrap();
-    server.ask(&["SET", key, "?"]).await;
+    server.ask(&["SET", key, "\u{2}"]).await;
     fails(claim(&store, &ask(&id("k"))).await, semel::StoreErrorKind::Version, &["upgrade"]);
+    server.ask(&["SET", key, "?"]).await;
+    fails(claim(&store, &ask(&id("k"))).await, Damaged, &["none of semel's"]);
     server.ask(&["DEL", key]).await;
     server.ask(&["LPUSH", key, "x"]).await;
+    fails(claim(&store, &ask(&id("k"))).await, Damaged, &["not the store's"]);
+    // A floor that is cut is no mark of a store that was closed.
+    server.ask(&["DEL", key]).await;
+    let floor = key.replace(key.split_once("}:").unwrap().1, "floor");
+    server.ask(&["SET", &floor, "x"]).await;
     fails(claim(&store, &ask(&id("k"))).await, Damaged, &["not the store's"]);
 }

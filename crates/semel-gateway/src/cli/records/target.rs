@@ -15,7 +15,7 @@ use crate::{
     cli::{exit::Failure, outbox::target::Routing, store::StoreArgs},
     config::{Config, StoreUrl, TenantFrom},
     records::{Found, Records, Seen},
-    settings::StoreSettings,
+    settings::{StatedDurability, StoreSettings},
     stores::{self, Opened, OutboxPowers},
 };
 
@@ -39,6 +39,16 @@ pub(in crate::cli) struct Desk {
 impl Desk {
     pub(in crate::cli) async fn open(store: StoreArgs, json: bool) -> Result<Self, Failure> {
         let (store, config) = store.read()?;
+        let opened = stores::open_existing(&store).await?;
+        Ok(Self::of(store, opened, config, json))
+    }
+
+    /// Opens a store that is only looked at, or taken leave of: nothing is acknowledged, so that a server which would
+    /// lose that will do.
+    pub(in crate::cli) async fn look(store: StoreArgs, json: bool) -> Result<Self, Failure> {
+        let (mut store, config) = store.read()?;
+        store.redis.accept_volatile = true;
+        store.redis.stated.get_or_insert(StatedDurability::Volatile);
         let opened = stores::open_existing(&store).await?;
         Ok(Self::of(store, opened, config, json))
     }

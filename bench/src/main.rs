@@ -17,6 +17,7 @@ mod kafka;
 mod layer;
 mod load;
 mod memory;
+mod moving;
 mod peers;
 mod ratio;
 mod servers;
@@ -42,6 +43,9 @@ struct Arguments {
     /// Prints one JSON document instead of a table.
     #[arg(long)]
     json: bool,
+    /// How many records are moved.
+    #[arg(long, default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1_000..=2_000_000))]
+    records: u32,
     /// How long the memory bench keeps the load up, in seconds.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(10..=600))]
     seconds: u32,
@@ -57,6 +61,8 @@ enum Name {
     Layer,
     /// Resident memory of the gateway under load.
     Memory,
+    /// Records that are moved between stores by `semel records export` and `import`, a second.
+    Moving,
     /// The layer on Redis beside published packages for idempotency keys, each with and without.
     Peers,
     /// Commits that callers of the SQLite store share, against one for each step.
@@ -84,6 +90,9 @@ fn main() -> Result<()> {
         }
         if wanted(Name::Gateway) {
             gateway::measure(&mut report, arguments.rounds, arguments.requests).await?;
+        }
+        if wanted(Name::Moving) {
+            moving::measure(&mut report, arguments.records).await?;
         }
         if wanted(Name::Memory) {
             memory::measure(&mut report, arguments.seconds).await?;

@@ -1,17 +1,20 @@
 //! The gateway on Redis: what it keeps, what it refuses, an outage.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use semel::Policy;
 use semel_gateway::{Gateway, config::StoreUrl, settings::StoreSettings};
-use semel_testkit::servers::{Medium, Redis, RedisKind, RedisTls, Scratch};
+use semel_testkit::{
+    Gate,
+    servers::{Medium, Redis, RedisKind, RedisTls, Scratch},
+};
 
 use crate::{
     child::Process,
     command::{Ran, run, semel},
     gateway::{Served, protected, settings},
-    message::{Message, send},
-    upstream::Upstream,
+    message::{Message, answer, send},
+    upstream::{Deed, Upstream},
 };
 
 fn stored(server: &Redis) -> StoreSettings {
@@ -56,6 +59,44 @@ async fn two_processes_on_one_server_run_each_intent_once_and_replay_it_after_a_
     let checked = run(folder.path(), &["migrate", "--check"]);
     assert_eq!(checked.code, 0, "{checked:?}");
     assert!(checked.out.contains("has no schema, and needs none"), "{checked:?}");
+}
+
+/// Whoever waits at another gateway listens for the end of the run, and is answered when it comes.
+#[tokio::test]
+async fn repeats_that_wait_at_another_gateway_listen_for_the_end_and_are_answered() {
+    let server = Redis::builder(RedisKind::Valkey9).start().await;
+    let gate = Gate::shut();
+    let held = Arc::clone(&gate);
+    let upstream = Upstream::new(move |_| {
+        let gate = Arc::clone(&held);
+        async move { Deed::WriteWhen(gate, answer(201, &[], "paid")) }
+    });
+    let upstream = upstream.await;
+    let mut settings = settings(&[("api", &upstream.url())]);
+    settings.store = stored(&server);
+    let mut patient = protected("pay", "/pay", None);
+    let policy = Policy { wait: Duration::from_secs(200), ..Policy::default() };
+    patient.operation = patient.operation.policy(policy);
+    settings.operations = vec![patient];
+    let (here, there) = (Served::new(&settings).await, Served::new(&settings).await);
+    let pay = |address| {
+        let headers = [("idempotency-key", "k")];
+        tokio::spawn(async move { send(address, "POST /pay", &headers, "{\"amount\":5}").await })
+    };
+    let first = pay(there.address);
+    gate.arrived(1).await;
+    let repeats: Vec<_> = (0..20).map(|_| pay(here.address)).collect();
+    let deadline = tokio::time::Instant::now() + crate::message::PATIENCE;
+    while server.ask(&["PUBSUB", "NUMSUB", "semel:ended"]).await.contains('0') {
+        assert!(tokio::time::Instant::now() < deadline, "nobody listens");
+    }
+    gate.open();
+    let first = first.await.unwrap();
+    for repeat in repeats {
+        let repeat = repeat.await.unwrap();
+        assert_eq!((repeat.status(), &repeat.body), (201, &first.body));
+    }
+    assert_eq!(upstream.seen.requests().len(), 1);
 }
 
 /// A gateway on a server, with an operation that gives the store up soon, and one that waits for it.

@@ -170,7 +170,7 @@ impl Default for RedisSettings {
             wait_replicas: 0,
             wait_flushed: false,
             wait_replicas_flushed: 0,
-            wait_for: Duration::from_secs(1),
+            wait_for: Duration::from_secs(2),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
 use semel::{
-    Store, StoreError, StoreErrorKind, Timestamp,
+    Outcome, Store, StoreError, StoreErrorKind, Timestamp,
     inbox::{InboxInspect, store::InboxSweep},
     outbox::{OutboxHints, OutboxInspect, OutboxRetain, OutboxStore},
     store::{
@@ -432,6 +432,8 @@ fn redis(url: &RedisUrl, settings: &RedisSettings) -> Result<RedisBuilder, Store
     let mut builder = RedisStore::builder(url.expose())
         .prefix(settings.prefix.as_str())
         .accept_volatile(settings.accept_volatile)
+        // What an operation may keep is for its own setting to say.
+        .body_max(Outcome::BODY_MAX)
         .wait_replicas(settings.wait_replicas)
         .wait_flushed(settings.wait_flushed)
         .wait_replicas_flushed(settings.wait_replicas_flushed)

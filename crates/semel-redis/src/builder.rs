@@ -18,7 +18,7 @@ use crate::{
     hints::Hints,
     link::Link,
     scripts::Scripts,
-    settings::Demands,
+    settings::{Demands, Verdict},
     space::{BUCKETS, Space},
     wait::Wait,
 };
@@ -109,7 +109,8 @@ impl RedisBuilder {
     }
 
     /// Sets how many connections the store shares out among its callers. By default 1, which carries many callers
-    /// at once; and 8 where answers wait for replicas or disks, since a connection that waits answers nobody else.
+    /// at once; 8 where answers wait for replicas and 32 where they wait for disks, since a connection that waits
+    /// answers nobody else.
     pub const fn connections(mut self, connections: usize) -> Self {
         self.connections = Some(connections);
         self
@@ -147,7 +148,8 @@ impl RedisBuilder {
         self
     }
 
-    /// Sets how long replicas and disks may take before a caller is told that nobody knows. 1 s by default.
+    /// Sets how long replicas and disks may take before a caller is told that nobody knows. 2 s by default: a server
+    /// that flushes every second takes up to one.
     pub const fn wait_for(mut self, wait: Duration) -> Self {
         self.wait.up_to = wait;
         self
@@ -217,10 +219,19 @@ impl RedisBuilder {
             connect_wait: self.connect_wait,
             demands,
         };
-        let (first, durability) = connector.connect().await?;
+        let (first, verdict) = connector.connect().await?;
+        let durability = match verdict {
+            Verdict::Durable => Durability::Durable,
+            Verdict::Volatile => Durability::Volatile,
+            Verdict::Refused(what_to_set) => return Err(invalid(what_to_set)),
+        };
         // What was found durable is not to become less behind the back of those who rely on it.
         connector.demands.accept_volatile &= durability == Durability::Volatile;
-        let lines = if self.wait.is_wanted() { 8 } else { 1 };
+        let lines = match self.wait {
+            wait if wait.asks_for_disks() => 32,
+            wait if wait.is_wanted() => 8,
+            _ => 1,
+        };
         let lines = self.connections.unwrap_or(lines);
         let buckets = u32::try_from(BUCKETS).unwrap_or(u32::MAX);
         Ok(RedisStore {

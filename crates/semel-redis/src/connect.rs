@@ -9,13 +9,12 @@ use redis::{
     cmd,
 };
 use rustls::crypto::{CryptoProvider, ring};
-use semel::store::capability::Durability;
 
 use crate::{
     address::{Address, Way},
     error::{Fault, Next, invalid, odd, unavailable},
     link::Live,
-    settings::Demands,
+    settings::{Demands, Verdict},
 };
 
 /// Makes connections.
@@ -29,7 +28,7 @@ pub(crate) struct Connector {
 
 impl Connector {
     /// Connects to the primary, whoever it is, or to the cluster, and judges its settings.
-    pub(crate) async fn connect(&self) -> Result<(Live, Durability), Fault> {
+    pub(crate) async fn connect(&self) -> Result<(Live, Verdict), Fault> {
         if self.address.is_tls() {
             have_cryptography();
         }
@@ -44,14 +43,14 @@ impl Connector {
     }
 
     /// Judges the settings of whoever is connected to.
-    pub(crate) async fn judge(&self, live: Live) -> Result<Durability, Fault> {
+    pub(crate) async fn judge(&self, live: Live) -> Result<Verdict, Fault> {
         match live {
             Live::Cluster(mut cluster) => self.demands.of_cluster(&mut cluster).await,
             Live::One(mut server) => self.demands.of_server(&mut server).await,
         }
     }
 
-    async fn cluster(&self) -> Result<(Live, Durability), Fault> {
+    async fn cluster(&self) -> Result<(Live, Verdict), Fault> {
         let hosts = self.address.hosts.iter();
         let infos = hosts.map(|(host, port)| self.address.server(host, *port));
         let mut builder = ClusterClient::builder(infos.collect::<Result<Vec<_>, _>>()?)
@@ -62,13 +61,13 @@ impl Connector {
             builder = builder.certs(certificates);
         }
         let mut cluster = builder.build()?.get_async_connection().await?;
-        let durability = self.demands.of_cluster(&mut cluster).await?;
-        Ok((Live::Cluster(cluster), durability))
+        let verdict = self.demands.of_cluster(&mut cluster).await?;
+        Ok((Live::Cluster(cluster), verdict))
     }
 
     /// Connects to the first host that is a primary and has the replicas that are waited for: an old primary that came
     /// back has none.
-    async fn first(&self) -> Result<(Live, Durability), Fault> {
+    async fn first(&self) -> Result<(Live, Verdict), Fault> {
         let mut last = None;
         for (host, port) in &self.address.hosts {
             match self.primary(host, *port).await {
@@ -114,7 +113,7 @@ impl Connector {
         Err(last.unwrap_or_else(|| unavailable("no host of the Redis URL is a primary").into()))
     }
 
-    async fn primary(&self, host: &str, port: u16) -> Result<(Live, Durability), Fault> {
+    async fn primary(&self, host: &str, port: u16) -> Result<(Live, Verdict), Fault> {
         let mut connection = self.open(self.address.server(host, port)?).await?;
         let server = Server::of(&mut connection).await?;
         if server.mode == "cluster" {
@@ -136,8 +135,8 @@ impl Connector {
             ));
             return Err(error.into());
         }
-        let durability = self.demands.of_server(&mut connection).await?;
-        Ok((Live::One(connection), durability))
+        let verdict = self.demands.of_server(&mut connection).await?;
+        Ok((Live::One(connection), verdict))
     }
 
     async fn open(&self, info: ConnectionInfo) -> Result<MultiplexedConnection, Fault> {

@@ -11,7 +11,7 @@
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -24,14 +24,15 @@ use redis::{
     cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr},
     cmd,
 };
-use semel::{StoreErrorKind, Timestamp};
+use semel::{StoreError, StoreErrorKind, Timestamp};
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     connect::Connector,
-    error::{Fault, Next, odd, unavailable},
+    error::{Fault, Next, invalid, odd, unavailable},
     scripts::Script,
+    settings::Verdict,
     space::Space,
     wait::Wait,
 };
@@ -50,6 +51,8 @@ pub(crate) struct Link {
     calls: AtomicU64,
     lines: Vec<Line>,
     next: AtomicUsize,
+    /// Why nothing new is granted: the servers may lose by now what they acknowledge. What runs is ended all the same.
+    refused: RwLock<Option<&'static str>>,
 }
 
 /// A connection, while there is one.
@@ -102,6 +105,8 @@ enum Behind {
     Echo(Option<Cmd>),
     /// What is waited for. The number comes back from the script.
     Waits,
+    /// The same, where the script grants something.
+    WaitsOfGrant,
 }
 
 /// Where something is said.
@@ -125,7 +130,8 @@ impl Link {
         lines[0].live = Mutex::new(Some(Made::new(0, first)));
         let calls = AtomicU64::new(RandomState::new().build_hasher().finish());
         let (waits, next) = (wait.commands(), AtomicUsize::new(0));
-        Self { connector, space, wait, waits, calls, lines, next }
+        let refused = RwLock::default();
+        Self { connector, space, wait, waits, calls, lines, next, refused }
     }
 
     /// Runs a script in a bucket that answers with several things.
@@ -150,6 +156,28 @@ impl Link {
         keys: &[Vec<u8>],
         args: &[&[u8]],
     ) -> Result<Value, Fault> {
+        self.evaluated(bucket, script, keys, args, &Behind::Waits).await
+    }
+
+    /// Runs a script that grants something, unless the servers may lose it.
+    pub(crate) async fn grant(
+        &self,
+        bucket: usize,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[&[u8]],
+    ) -> Result<Value, Fault> {
+        self.evaluated(bucket, script, keys, args, &Behind::WaitsOfGrant).await
+    }
+
+    async fn evaluated(
+        &self,
+        bucket: usize,
+        script: &Script,
+        keys: &[Vec<u8>],
+        args: &[&[u8]],
+        behind: &Behind,
+    ) -> Result<Value, Fault> {
         let said = |whole, call: Call| {
             let script = if whole { ("EVAL", &script.text) } else { ("EVALSHA", &script.digest) };
             let parts = keys.iter().map(Vec::len).chain(args.iter().map(|arg| arg.len()));
@@ -159,7 +187,7 @@ impl Link {
             said.arg(keys).arg(args).arg(&call);
             said
         };
-        let (told, _) = self.ask(bucket, said, &Behind::Waits).await?;
+        let (told, _) = self.ask(bucket, said, behind).await?;
         match told {
             Value::Array(mut told) if told.len() == 2 => Ok(told.pop().unwrap_or(Value::Nil)),
             _ => Err(odd()),
@@ -172,20 +200,46 @@ impl Link {
         Ok(told)
     }
 
-    /// Looks again at what the servers are set to. Where they may lose by now what they acknowledge, the connections
-    /// are given up: whoever asks next is refused by a sentence that says what to set, until it is.
-    pub(crate) async fn look_again(&self) -> Result<(), Fault> {
-        let made = self.lines[0].live(&self.connector).await?;
-        match self.connector.judge(made.live).await {
-            Err(fault) if fault.error.kind() == StoreErrorKind::Invalid => {
-                for line in &self.lines {
-                    *line.live.lock().await = None;
-                }
-                Err(fault)
+    /// Says why nothing new is granted, if nothing is.
+    pub(crate) fn refusal(&self) -> Option<Fault> {
+        let what_to_set = *self.refused.read().unwrap_or_else(PoisonError::into_inner);
+        what_to_set.map(|what_to_set| StoreError::new(StoreErrorKind::ReadOnly, what_to_set).into())
+    }
+
+    /// Takes down what was found of the servers.
+    fn found(&self, verdict: Verdict) -> Result<(), Fault> {
+        let mut refused = self.refused.write().unwrap_or_else(PoisonError::into_inner);
+        match verdict {
+            Verdict::Durable | Verdict::Volatile => {
+                *refused = None;
+                Ok(())
             }
-            // Whoever asks for something finds out about the rest.
-            Ok(_) | Err(_) => Ok(()),
+            Verdict::Refused(what_to_set) => {
+                *refused = Some(what_to_set);
+                Err(invalid(what_to_set).into())
+            }
         }
+    }
+
+    /// Looks again at what the servers are set to. Where they may lose by now what they acknowledge, nothing new is
+    /// granted, by a sentence that says what to set, until it is.
+    pub(crate) async fn look_again(&self) -> Result<(), Fault> {
+        let made = self.live(&self.lines[0]).await?;
+        match self.connector.judge(made.live).await {
+            Ok(verdict) => self.found(verdict),
+            // Whoever asks for something finds out about the rest.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns the connection of a line. What is found of a server that it is made to holds before anything is said.
+    async fn live(&self, line: &Line) -> Result<Made, Fault> {
+        let (made, verdict) = line.live(&self.connector).await?;
+        if let Some(verdict) = verdict {
+            // A refusal is told to whoever would be granted something.
+            self.found(verdict).ok();
+        }
+        Ok(made)
     }
 
     /// Says a command that reads in a bucket, and asks for the server's time behind it.
@@ -249,7 +303,12 @@ impl Link {
         behind: &Behind,
     ) -> Result<(Value, Vec<Value>), Fault> {
         let line = &self.lines[self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len()];
-        let Made { number, live, mixed } = line.live(&self.connector).await?;
+        let Made { number, live, mixed } = self.live(line).await?;
+        if matches!(behind, Behind::WaitsOfGrant)
+            && let Some(refusal) = self.refusal()
+        {
+            return Err(refusal);
+        }
         let echoed;
         let more: &[Cmd] = match behind {
             Behind::Echo(between) => {
@@ -257,14 +316,14 @@ impl Link {
                 echoed = between.iter().cloned().chain([echo]).collect::<Vec<_>>();
                 &echoed
             }
-            Behind::Waits => &self.waits,
+            Behind::Waits | Behind::WaitsOfGrant => &self.waits,
         };
         let said = live.say(to, said, more);
         let answered = mixed.run_until_cancelled(said).await.unwrap_or_else(|| Err(mixed_up()));
         // Which of several commands was refused is not told: what names no key is sent elsewhere by the node's state
         // alone, and may come behind a script that ran.
         let is_doubtful = |fault: &Fault| {
-            matches!(behind, Behind::Waits) && !more.is_empty() && fault.next == Next::Elsewhere
+            !matches!(behind, Behind::Echo(_)) && !more.is_empty() && fault.next == Next::Elsewhere
         };
         let answered =
             answered.map_err(|fault| if is_doubtful(&fault) { fault.unsure() } else { fault });
@@ -272,7 +331,7 @@ impl Link {
             let first = first.extract_error()?;
             match behind {
                 Behind::Echo(_) => is_of(call, rest.last())?,
-                Behind::Waits => {
+                Behind::Waits | Behind::WaitsOfGrant => {
                     let Value::Array(signed) = &first else { return Err(mixed_up()) };
                     is_of(call, signed.first())?;
                     self.wait.judge(&rest).map_err(Fault::unsure)?;
@@ -299,22 +358,22 @@ impl Made {
 }
 
 impl Line {
-    /// Returns the connection; makes one if there is none. Those who wait while one is tried
+    /// Returns the connection; makes one if there is none, and says what was found of its server. Those who wait while one is tried
     /// for share its failure.
-    async fn live(&self, connector: &Connector) -> Result<Made, Fault> {
+    async fn live(&self, connector: &Connector) -> Result<(Made, Option<Verdict>), Fault> {
         let failed = self.failed.load(Ordering::Acquire);
         let mut live = self.live.lock().await;
         if let Some(made) = &*live {
-            return Ok(made.clone());
+            return Ok((made.clone(), None));
         }
         if self.failed.load(Ordering::Acquire) != failed {
             return Err(unavailable("the server cannot be reached").into());
         }
         // Seldom and large: whoever has a connection carries it not along.
         match Box::pin(connector.connect()).await {
-            Ok((made, _)) => {
+            Ok((made, verdict)) => {
                 let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-                Ok(live.insert(Made::new(number, made)).clone())
+                Ok((live.insert(Made::new(number, made)).clone(), Some(verdict)))
             }
             Err(fault) => {
                 self.failed.fetch_add(1, Ordering::Release);

@@ -7,7 +7,7 @@ use redis::{
     cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo, SingleNodeRoutingInfo},
     cmd,
 };
-use semel::{StoreError, store::capability::Durability};
+use semel::store::capability::Durability;
 
 use crate::{
     connect::pairs,
@@ -18,6 +18,8 @@ use crate::{
 const NAMES: [&str; 3] = ["appendonly", "appendfsync", "maxmemory-policy"];
 /// What is read besides; a server that has it not does not do it.
 const PAUSES: &str = "no-appendfsync-on-rewrite";
+const UNSTATED: &str = "the server does not let its settings be read: find out whether it keeps what it acknowledges and evicts nothing, \
+     and say so by stating it durable or volatile";
 
 /// What is demanded of every server that is connected to.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +32,16 @@ pub(crate) struct Demands {
     pub(crate) fails_over: bool,
 }
 
+/// What the settings of the servers mean for what they acknowledge.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Verdict {
+    Durable,
+    /// It may be lost, and that was accepted.
+    Volatile,
+    /// It may be lost: nothing new is granted. The sentence says what to set.
+    Refused(&'static str),
+}
+
 /// Why what was acknowledged may be lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Loss {
@@ -38,6 +50,7 @@ enum Loss {
     NotFlushed,
     NotKept,
     PausesFlushes,
+    Unknown,
     UntrueDisks,
 }
 
@@ -62,6 +75,7 @@ impl Loss {
                 "the server flushes nothing while it rewrites its file: set its no-appendfsync-on-rewrite to no, or \
                  accept_volatile"
             }
+            Self::Unknown => UNSTATED,
             Self::UntrueDisks => {
                 "Valkey answers WAITAOF before its disk has the write, unless it flushes each: set its appendfsync to \
                  always, wait for replicas by wait_replicas instead of wait_replicas_flushed, or accept_volatile"
@@ -71,11 +85,11 @@ impl Loss {
 }
 
 impl Demands {
-    /// Refuses one server that may lose what it acknowledges, unless that was accepted.
+    /// Judges one server.
     pub(crate) async fn of_server(
         &self,
         server: &mut MultiplexedConnection,
-    ) -> Result<Durability, Fault> {
+    ) -> Result<Verdict, Fault> {
         let mut is_valkey = false;
         if self.wait.asks_for_disks() {
             let said = server.send_packed_command(&probe()).await;
@@ -85,20 +99,20 @@ impl Demands {
         }
         let said = server.send_packed_command(&config()).await;
         let said = said.and_then(Value::extract_error).map(|said| vec![said]);
-        let durability = self.judge(said, is_valkey)?;
+        let verdict = self.judge(said, is_valkey)?;
         if self.wait.replicas_needed() > 0 {
             let said = server.send_packed_command(cmd("INFO").arg("replication")).await?;
             let said: String = redis::from_redis_value(said.extract_error()?).unwrap_or_default();
             self.has_replicas(&said)?;
         }
-        Ok(durability)
+        Ok(verdict)
     }
 
-    /// Refuses a cluster of which one node may: the replicas are the primaries of tomorrow.
+    /// Judges a cluster by all of its nodes: the replicas are the primaries of tomorrow.
     pub(crate) async fn of_cluster(
         &self,
         cluster: &mut ClusterConnection,
-    ) -> Result<Durability, Fault> {
+    ) -> Result<Verdict, Fault> {
         let mut is_valkey = false;
         if self.wait.asks_for_disks() {
             let one = RoutingInfo::SingleNode(SingleNodeRoutingInfo::RandomPrimary);
@@ -122,27 +136,31 @@ impl Demands {
     }
 
     /// What survives, by what is known.
-    fn durability(&self, known: Option<&[Value]>, is_valkey: bool) -> Result<Durability, Fault> {
+    fn verdict(&self, known: Option<&[Value]>, is_valkey: bool) -> Result<Verdict, Fault> {
         let Some(servers) = known else {
-            return self.stated.ok_or_else(|| unstated().into());
+            return Ok(match self.stated {
+                Some(Durability::Durable) => Verdict::Durable,
+                Some(Durability::Volatile) => Verdict::Volatile,
+                None => Verdict::Refused(UNSTATED),
+            });
         };
         let lost =
             servers.iter().map(|said| self.loss(said, is_valkey)).collect::<Result<Vec<_>, _>>()?;
-        match lost.into_iter().flatten().next() {
-            None => Ok(Durability::Durable),
-            Some(_) if self.accept_volatile => Ok(Durability::Volatile),
-            Some(loss) => Err(invalid(loss.what_to_set()).into()),
-        }
+        Ok(match lost.into_iter().flatten().next() {
+            None => Verdict::Durable,
+            Some(_) if self.accept_volatile => Verdict::Volatile,
+            Some(loss) => Verdict::Refused(loss.what_to_set()),
+        })
     }
 
     fn judge(
         &self,
         said: Result<Vec<Value>, redis::RedisError>,
         is_valkey: bool,
-    ) -> Result<Durability, Fault> {
+    ) -> Result<Verdict, Fault> {
         match said {
-            Ok(said) => self.durability(Some(&said), is_valkey),
-            Err(error) if is_forbidden(&error) => self.durability(None, is_valkey),
+            Ok(said) => self.verdict(Some(&said), is_valkey),
+            Err(error) if is_forbidden(&error) => self.verdict(None, is_valkey),
             Err(error) => Err(error.into()),
         }
     }
@@ -151,7 +169,7 @@ impl Demands {
         let said = pairs(said.clone())?;
         let is = |name: &str, wanted: &str| said.get(name).is_some_and(|value| value == wanted);
         if !NAMES.iter().all(|name| said.contains_key(*name)) {
-            return Err(unstated().into());
+            return Ok(Some(Loss::Unknown));
         }
         // Seen by its system calls: Valkey 9.1.2, flushing every second, answers at once, and Redis 8.2.3 when it has.
         let flushes_each = is("appendfsync", "always");
@@ -222,11 +240,4 @@ fn names_valkey(said: redis::RedisResult<Value>) -> Result<bool, Fault> {
         Err(error) if is_forbidden(&error) => Ok(false),
         Err(error) => Err(error.into()),
     }
-}
-
-fn unstated() -> StoreError {
-    invalid(
-        "the server does not let its settings be read: find out whether it keeps what it acknowledges and evicts \
-         nothing, and say so by stating it durable or volatile",
-    )
 }

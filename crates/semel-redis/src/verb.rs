@@ -77,14 +77,17 @@ impl RedisStore {
         if let Some(again) = self.replayed(&place, ask).await? {
             return Ok(again);
         }
+        if let Some(refusal) = self.link.refusal() {
+            return self.told_without_grant(&place, ask, refusal).await;
+        }
         let blank = row::blank(ask);
         let mut keys = self.keys_of(&place, ["r", "o"], ["floor", "names", "held"]);
         self.mark(self.link.space.bucket(place.bucket), &mut keys);
         let not_after = digits(ask.not_after.as_micros());
         let args = [&blank[..], &not_after, &place.name];
         for _ in 0..ROUNDS {
-            let said = match self.link.tell(place.bucket, &self.scripts.claim, &keys, &args).await?
-            {
+            let said = self.link.grant(place.bucket, &self.scripts.claim, &keys, &args).await?;
+            let said = match said {
                 Value::BulkString(told) => return fresh(ask, &told),
                 Value::Array(said) => said,
                 _ => return Err(odd()),
@@ -100,6 +103,22 @@ impl RedisStore {
             }
         }
         Err(contended())
+    }
+
+    /// Answers a claim where nothing new is granted: whatever else it comes to, it comes to.
+    async fn told_without_grant(
+        &self,
+        place: &Place,
+        ask: &Ask,
+        refusal: Fault,
+    ) -> Result<Claimed, Fault> {
+        let seen = self.seen(place, &ask.id).await?;
+        let now = seen.now;
+        if matches!(decide::claim(seen.record.as_ref(), ask, now), Decision::Grant(_)) {
+            return Err(refusal);
+        }
+        let answer = Box::pin(self.decided(place, seen, ask, Fence::default())).await?;
+        answer.map(|answer| Claimed { answer, now }).ok_or_else(contended)
     }
 
     /// Replays what was seen to have ended, by a plain read; nothing if it must go by the script.
@@ -339,25 +358,23 @@ impl RedisStore {
         keys.extend([bucket.key("audit"), bucket.of("w", &place.name)]);
         let outcome = next.record.outcome.as_ref().map(codec::encode);
         let audit = next.audit.as_ref().map(audit::bytes).unwrap_or_default();
-        let said = self
-            .link
-            .run(
-                place.bucket,
-                &self.scripts.swap,
-                &keys,
-                &[
-                    &seen.bytes,
-                    &digits(seen.now.as_micros()),
-                    &digits(next.not_after.as_micros()),
-                    &row::bytes(next.record),
-                    if outcome.is_some() { b"1" } else { b"0" },
-                    outcome.as_deref().unwrap_or_default(),
-                    &place.name,
-                    &audit,
-                    &digits(self.audit_max),
-                ],
-            )
-            .await?;
+        let args: [&[u8]; 9] = [
+            &seen.bytes,
+            &digits(seen.now.as_micros()),
+            &digits(next.not_after.as_micros()),
+            &row::bytes(next.record),
+            if outcome.is_some() { b"1" } else { b"0" },
+            outcome.as_deref().unwrap_or_default(),
+            &place.name,
+            &audit,
+            &digits(self.audit_max),
+        ];
+        let (link, swap) = (&self.link, &self.scripts.swap);
+        let said = match next.record.state {
+            State::Running => link.grant(place.bucket, swap, &keys, &args).await?,
+            _ => link.tell(place.bucket, swap, &keys, &args).await?,
+        };
+        let Value::Array(said) = said else { return Err(odd()) };
         match &said[..] {
             [_, Value::Int(done)] => Ok(*done == 1),
             _ => Err(odd()),

@@ -21,7 +21,7 @@ pub(crate) struct Wait {
 
 impl Wait {
     pub(crate) const NONE: Self =
-        Self { replicas: 0, flushed: false, replicas_flushed: 0, up_to: Duration::from_secs(1) };
+        Self { replicas: 0, flushed: false, replicas_flushed: 0, up_to: Duration::from_secs(2) };
 
     /// Whether anything is waited for.
     pub(crate) const fn is_wanted(&self) -> bool {

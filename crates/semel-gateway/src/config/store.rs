@@ -77,7 +77,7 @@ settings! {
         /// How many replicas' disks must have a write before it is answered (WAITAOF, Redis 7.2).
         wait_replicas_flushed: u32 = 0,
         /// How long replicas and disks may take before a caller is told that nobody knows.
-        wait_for: Duration = "1s",
+        wait_for: Duration = "2s",
     }
 }
 

@@ -6,7 +6,10 @@ use std::time::Duration;
 use semel::{
     Store,
     StoreErrorKind::{Invalid, ReadOnly, Unavailable},
-    store::capability::{Durability, Sweep, SweepBudget},
+    store::{
+        ClaimAnswer, Completed, ReleaseAnswer, Renew, Renewed,
+        capability::{Durability, Sweep, SweepBudget},
+    },
 };
 use semel_redis::RedisStore;
 use semel_testkit::servers::{Redis, RedisCluster, RedisKind, Sentinels};
@@ -173,7 +176,8 @@ async fn sentinels_are_told_from_servers() {
     finished(&store, &id("k")).await;
 }
 
-/// What becomes volatile while it serves is found by the next sweep, and taken again once it is set back.
+/// What becomes volatile while it serves is found by the next sweep, and taken again once it is set back. What runs
+/// meanwhile is ended all the same: a record that may be lost is better than one that says nothing.
 #[tokio::test]
 async fn a_setting_that_is_changed_while_it_serves_is_refused_from_the_next_sweep_on() {
     let (server, fixture) = server("appendonly", "yes").await;
@@ -190,14 +194,44 @@ async fn a_setting_that_is_changed_while_it_serves_is_refused_from_the_next_swee
         ];
         for (name, value, right) in wrong {
             finished(&store, &id(name)).await;
+            let held = hold(&store, &id(&format!("{name}-held"))).await;
+            let given = hold(&store, &id(&format!("{name}-given"))).await;
             assert_eq!(server.ask(&["CONFIG", "SET", name, value]).await, "OK");
             fails(store.sweep(SweepBudget::default()).await, Invalid, &[name, right]);
-            fails(claim(&store, &ask(&id("k"))).await, Invalid, &[name, right]);
+            fails(claim(&store, &ask(&id("k"))).await, ReadOnly, &[name, right]);
+            // What was acknowledged before is told, and what runs goes on and ends.
+            let replay = claim(&store, &ask(&id(name))).await.unwrap();
+            assert!(matches!(replay, ClaimAnswer::Replay(_)), "{replay:?}");
+            in_progress(&claim(&store, &ask(&given.id)).await.unwrap());
+            assert_eq!(store.renew(vec![Renew::of(&held, LEASE)]).await.unwrap(), [Renewed::Held]);
+            assert_eq!(store.complete(held, done("paid")).await.unwrap(), Completed::Stored);
+            let released = given_back(&given, "early");
+            let released = store.release(given.id.clone(), released).await.unwrap();
+            assert_eq!(released.answer, ReleaseAnswer::Stored);
+            fails(claim(&store, &ask(&given.id)).await, ReadOnly, &[name, right]);
             assert_eq!(server.ask(&["CONFIG", "SET", name, right]).await, "OK");
             store.sweep(SweepBudget::default()).await.unwrap();
         }
         finished(&store, &id("k")).await;
     }
+}
+
+/// The same where it is met by a connection that is made anew: what ran before the server was started otherwise.
+#[tokio::test]
+async fn a_run_ends_on_a_server_that_was_started_with_other_settings() {
+    let (server, fixture) = server("appendfsync", "always").await;
+    let store = fixture.builder().open().await.unwrap();
+    let held = hold(&store, &id("k")).await;
+    assert_eq!(server.ask(&["CONFIG", "SET", "appendfsync", "everysec"]).await, "OK");
+    server.ask(&["CLIENT", "KILL", "TYPE", "normal"]).await;
+    let refused = async || match claim(&store, &ask(&id("new"))).await {
+        Err(error) if error.kind() == ReadOnly => Ok(error),
+        other => Err(other),
+    };
+    let refused = until(refused).await.to_string();
+    assert!(refused.contains("set its appendfsync to always"), "{refused}");
+    assert_eq!(store.read(vec![id("new")]).await.unwrap().records, [None]);
+    assert_eq!(store.complete(held, done("paid")).await.unwrap(), Completed::Stored);
 }
 
 /// Where it was accepted that the server loses, it may go on to lose more.

@@ -255,6 +255,10 @@ fn what_cannot_be_had_is_refused_in_one_sentence() {
         (&["--store=redis", "--wait-replicas=1"], "no replicas that could be waited for"),
         (&["--store=redis-cluster", "--wait-replicas=2"], "no more than 1 here"),
         (&["--store=redis-cluster", "--trouble=power"], "only a single Redis has a disk"),
+        (
+            &["--store=redis-sentinel", "--trouble=skew"],
+            "only a single Redis has a disk and a clock",
+        ),
         (&["--store=redis", "--server=redis-7", "--wait-flushed"], "cannot wait for its disk"),
         (&["--store=redis", "--server=redis-6"], "write redis-7, redis-8 or valkey-9"),
     ] {

@@ -41,3 +41,21 @@ async fn a_cluster_goes_on_when_a_primary_is_gone() {
     let primaries = cluster.primaries().await;
     assert!(primaries.len() == 3 && !primaries.contains(&gone), "{primaries:?}");
 }
+
+/// Whatever changes the user on the way meets none of them: what a library made there would be root's, and shut to the
+/// server.
+#[tokio::test]
+async fn the_variables_of_a_server_are_met_by_it_alone() {
+    let told = Scratch::new("loader", Medium::Memory);
+    let output = told.path().join("told");
+    // The loader of each program that meets them writes down what it begins.
+    let builder = Redis::builder(RedisKind::Redis7).env("LD_DEBUG", "libs");
+    let server = builder.env("LD_DEBUG_OUTPUT", output.to_str().unwrap()).start().await;
+    assert_eq!(server.ask(&["PING"]).await, "PONG");
+    let files = std::fs::read_dir(told.path()).unwrap().flatten();
+    let text: String = files.map(|file| std::fs::read_to_string(file.path()).unwrap()).collect();
+    let begun: Vec<_> =
+        text.lines().filter_map(|line| line.split_once("initialize program: ")).collect();
+    let is_server = |(_, program): &(&str, &str)| program.ends_with("redis-server");
+    assert!(!begun.is_empty() && begun.iter().all(is_server), "{begun:?}");
+}

@@ -20,6 +20,8 @@ pub(crate) enum Next {
     Fail,
     /// Nobody knows whether it was done, nor what becomes of whatever else is asked on this connection.
     GiveUp,
+    /// Nothing was done: whoever is behind the connection may lose what it acknowledges.
+    GrantNothing,
     /// The server does not know the script: it is sent whole.
     Load,
     /// Nobody knows whether it was done, and this connection cannot say.

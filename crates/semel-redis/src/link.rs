@@ -51,8 +51,6 @@ pub(crate) struct Link {
     calls: AtomicU64,
     lines: Vec<Line>,
     next: AtomicUsize,
-    /// Why nothing new is granted: the servers may lose by now what they acknowledge. What runs is ended all the same.
-    refused: RwLock<Option<&'static str>>,
 }
 
 /// A connection, while there is one.
@@ -70,6 +68,8 @@ struct Made {
     live: Live,
     /// Tells all who wait for answers on it that theirs will not come.
     mixed: CancellationToken,
+    /// Why nothing new is granted on it: whoever is behind it may lose what it acknowledges. What runs is ended.
+    refused: Arc<RwLock<Option<&'static str>>>,
 }
 
 /// A connection that is shared by whoever has something to say.
@@ -127,11 +127,10 @@ impl Link {
         first: Live,
     ) -> Self {
         let mut lines: Vec<_> = (0..lines.max(1)).map(|_| Line::default()).collect();
-        lines[0].live = Mutex::new(Some(Made::new(0, first)));
+        lines[0].live = Mutex::new(Some(Made::new(0, first, None)));
         let calls = AtomicU64::new(RandomState::new().build_hasher().finish());
         let (waits, next) = (wait.commands(), AtomicUsize::new(0));
-        let refused = RwLock::default();
-        Self { connector, space, wait, waits, calls, lines, next, refused }
+        Self { connector, space, wait, waits, calls, lines, next }
     }
 
     /// Runs a script in a bucket that answers with several things.
@@ -200,46 +199,20 @@ impl Link {
         Ok(told)
     }
 
-    /// Says why nothing new is granted, if nothing is.
-    pub(crate) fn refusal(&self) -> Option<Fault> {
-        let what_to_set = *self.refused.read().unwrap_or_else(PoisonError::into_inner);
-        what_to_set.map(|what_to_set| StoreError::new(StoreErrorKind::ReadOnly, what_to_set).into())
-    }
-
-    /// Takes down what was found of the servers.
-    fn found(&self, verdict: Verdict) -> Result<(), Fault> {
-        let mut refused = self.refused.write().unwrap_or_else(PoisonError::into_inner);
-        match verdict {
-            Verdict::Durable | Verdict::Volatile => {
-                *refused = None;
-                Ok(())
-            }
-            Verdict::Refused(what_to_set) => {
-                *refused = Some(what_to_set);
-                Err(invalid(what_to_set).into())
-            }
-        }
-    }
-
     /// Looks again at what the servers are set to. Where they may lose by now what they acknowledge, nothing new is
     /// granted, by a sentence that says what to set, until it is.
     pub(crate) async fn look_again(&self) -> Result<(), Fault> {
-        let made = self.live(&self.lines[0]).await?;
-        match self.connector.judge(made.live).await {
-            Ok(verdict) => self.found(verdict),
-            // Whoever asks for something finds out about the rest.
-            Err(_) => Ok(()),
+        let mut refused = None;
+        for line in &self.lines {
+            let made = line.live.lock().await.clone();
+            let Some(made) = made else { continue };
+            // Whoever asks for something finds out about a server that does not answer.
+            if let Ok(verdict) = self.connector.judge(made.live.clone()).await {
+                refused = refused.or_else(|| verdict.refusal());
+                made.is_judged(verdict);
+            }
         }
-    }
-
-    /// Returns the connection of a line. What is found of a server that it is made to holds before anything is said.
-    async fn live(&self, line: &Line) -> Result<Made, Fault> {
-        let (made, verdict) = line.live(&self.connector).await?;
-        if let Some(verdict) = verdict {
-            // A refusal is told to whoever would be granted something.
-            self.found(verdict).ok();
-        }
-        Ok(made)
+        refused.map_or(Ok(()), |what_to_set| Err(invalid(what_to_set).into()))
     }
 
     /// Says a command that reads in a bucket, and asks for the server's time behind it.
@@ -303,12 +276,11 @@ impl Link {
         behind: &Behind,
     ) -> Result<(Value, Vec<Value>), Fault> {
         let line = &self.lines[self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len()];
-        let Made { number, live, mixed } = self.live(line).await?;
-        if matches!(behind, Behind::WaitsOfGrant)
-            && let Some(refusal) = self.refusal()
-        {
-            return Err(refusal);
+        let made = line.live(&self.connector).await?;
+        if matches!(behind, Behind::WaitsOfGrant) {
+            made.may_grant()?;
         }
+        let Made { number, live, mixed, .. } = made;
         let echoed;
         let more: &[Cmd] = match behind {
             Behind::Echo(between) => {
@@ -352,19 +324,32 @@ impl Link {
 }
 
 impl Made {
-    fn new(number: u64, live: Live) -> Self {
-        Self { number, live, mixed: CancellationToken::new() }
+    fn new(number: u64, live: Live, refused: Option<&'static str>) -> Self {
+        let refused = Arc::new(RwLock::new(refused));
+        Self { number, live, mixed: CancellationToken::new(), refused }
+    }
+
+    fn is_judged(&self, verdict: Verdict) {
+        *self.refused.write().unwrap_or_else(PoisonError::into_inner) = verdict.refusal();
+    }
+
+    fn may_grant(&self) -> Result<(), Fault> {
+        let refused = *self.refused.read().unwrap_or_else(PoisonError::into_inner);
+        refused.map_or(Ok(()), |what_to_set| {
+            let error = StoreError::new(StoreErrorKind::ReadOnly, what_to_set);
+            Err(Fault { error, next: Next::GrantNothing })
+        })
     }
 }
 
 impl Line {
-    /// Returns the connection; makes one if there is none, and says what was found of its server. Those who wait while one is tried
+    /// Returns the connection; makes one if there is none. Those who wait while one is tried
     /// for share its failure.
-    async fn live(&self, connector: &Connector) -> Result<(Made, Option<Verdict>), Fault> {
+    async fn live(&self, connector: &Connector) -> Result<Made, Fault> {
         let failed = self.failed.load(Ordering::Acquire);
         let mut live = self.live.lock().await;
         if let Some(made) = &*live {
-            return Ok((made.clone(), None));
+            return Ok(made.clone());
         }
         if self.failed.load(Ordering::Acquire) != failed {
             return Err(unavailable("the server cannot be reached").into());
@@ -373,7 +358,7 @@ impl Line {
         match Box::pin(connector.connect()).await {
             Ok((made, verdict)) => {
                 let number = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-                Ok((live.insert(Made::new(number, made)).clone(), Some(verdict)))
+                Ok(live.insert(Made::new(number, made, verdict.refusal())).clone())
             }
             Err(fault) => {
                 self.failed.fetch_add(1, Ordering::Release);

@@ -42,6 +42,16 @@ pub(crate) enum Verdict {
     Refused(&'static str),
 }
 
+impl Verdict {
+    /// What to set before anything is granted.
+    pub(crate) const fn refusal(self) -> Option<&'static str> {
+        match self {
+            Self::Durable | Self::Volatile => None,
+            Self::Refused(what_to_set) => Some(what_to_set),
+        }
+    }
+}
+
 /// Why what was acknowledged may be lost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Loss {

@@ -17,7 +17,7 @@ use semel::{
 
 use crate::{
     RedisStore, audit,
-    error::{Fault, odd},
+    error::{Fault, Next as Then, odd},
     hints, row,
     space::{Bucket, Place, Space},
 };
@@ -77,20 +77,21 @@ impl RedisStore {
         if let Some(again) = self.replayed(&place, ask).await? {
             return Ok(again);
         }
-        if let Some(refusal) = self.link.refusal() {
-            return self.told_without_grant(&place, ask, refusal).await;
-        }
         let blank = row::blank(ask);
         let mut keys = self.keys_of(&place, ["r", "o"], ["floor", "names", "held"]);
         self.mark(self.link.space.bucket(place.bucket), &mut keys);
         let not_after = digits(ask.not_after.as_micros());
         let args = [&blank[..], &not_after, &place.name];
         for _ in 0..ROUNDS {
-            let said = self.link.grant(place.bucket, &self.scripts.claim, &keys, &args).await?;
-            let said = match said {
-                Value::BulkString(told) => return fresh(ask, &told),
-                Value::Array(said) => said,
-                _ => return Err(odd()),
+            let said = match self.link.grant(place.bucket, &self.scripts.claim, &keys, &args).await
+            {
+                Ok(Value::BulkString(told)) => return fresh(ask, &told),
+                Ok(Value::Array(said)) => said,
+                Ok(_) => return Err(odd()),
+                Err(fault) if fault.next == Then::GrantNothing => {
+                    return Box::pin(self.told_without_grant(&place, ask, fault)).await;
+                }
+                Err(fault) => return Err(fault),
             };
             let [now, bytes, outcome, floor] = said.try_into().map_err(|_| odd())?;
             let seen = saw(&ask.id, now, bytes, outcome)?;

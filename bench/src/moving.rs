@@ -3,14 +3,15 @@
 use std::{
     path::Path,
     process::Command,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, ensure};
 use futures_util::{StreamExt, stream};
 use semel::{
-    Fingerprint, Key, Operation, Outcome, Scope, Store, Tenant, Timestamp, Token,
-    decide::{Ask, Compare, Finish, FinishKind, OnLost},
+    Call, Fingerprint, Key, Operation, Outcome, Scope, Store, Tenant, Token,
+    decide::{Ask, Finish, FinishKind},
     store::ClaimAnswer,
 };
 use semel_sqlite::SqliteStore;
@@ -102,15 +103,8 @@ fn ask(nr: u32) -> Result<Ask> {
     // Keys that lie far from each other, as random ones do.
     let token = u128::from(nr).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
     let scope = Scope::new(Tenant::new("acme")?, Operation::new("payments.create")?);
-    Ok(Ask {
-        id: scope.intent(Key::new(format!("{token:032x}"))?),
-        token: Token::from_bytes(token.to_be_bytes()),
-        fingerprint: Fingerprint::of_bytes(b"pay 10"),
-        older: Vec::new(),
-        not_after: Timestamp::MAX,
-        lease: Duration::from_secs(30),
-        on_lost: OnLost::Hold,
-        compare: Compare::Strict,
-        claimed_by: Some("request-1".into()),
-    })
+    let id = scope.intent(Key::new(format!("{token:032x}"))?);
+    let mut call = Call::new(id, Fingerprint::of_bytes(b"pay 10"), Arc::default());
+    call.claimed_by = Some("request-1".into());
+    Ok(call.ask(Token::from_bytes(token.to_be_bytes())))
 }

@@ -74,13 +74,7 @@ async fn the_word_of_valkey_about_its_disk_is_not_taken() {
 
 #[tokio::test]
 async fn a_server_that_hides_its_settings_must_be_spoken_for_by_name() {
-    let server = Redis::shared(RedisKind::Redis7).await;
-    let mut fixture = Fixture::of_server(server);
-    let (user, keys) = (format!("app-{}", fixture.prefix), format!("~{{{}.*", fixture.prefix));
-    let mut rule = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys, "resetchannels"];
-    rule.extend(["+@connection", "+@read", "+@write", "+eval", "+evalsha", "+time"]);
-    assert_eq!(server.ask(&rule).await, "OK");
-    fixture.url = format!("redis://{user}:secret@{}", server.address());
+    let fixture = Fixture::of_user(Redis::shared(RedisKind::Redis7).await).await;
     fails(fixture.builder().open().await, Invalid, &["stating it durable or volatile"]);
     for stated in [Durability::Durable, Durability::Volatile] {
         let store = fixture.builder().stated(stated).open().await.unwrap();

@@ -1,7 +1,7 @@
 //! Keys of a test's own in a server that all tests share, and time that moves by hand.
 
 use std::{
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -16,6 +16,7 @@ use semel_testkit::{
     conformance::MoveTime,
     servers::{Redis, RedisCluster, RedisKind},
 };
+use tokio::net::{TcpListener, TcpStream};
 
 /// The time that a test moves, one key in every part of the store's keys.
 const MOVED: &str =
@@ -63,6 +64,18 @@ impl Fixture {
         Self { url, prefix: format!("test-{}-{number}", std::process::id()), servers, is_cluster }
     }
 
+    /// Takes a prefix in a server as a user who has its keys and no right but to use them: neither to read settings nor
+    /// to publish.
+    pub(crate) async fn of_user(server: &Redis) -> Self {
+        let mut fixture = Self::of_server(server);
+        let (user, keys) = (format!("app-{}", fixture.prefix), format!("~{{{}.*", fixture.prefix));
+        let mut rule = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys, "resetchannels"];
+        rule.extend(["+@connection", "+@read", "+@write", "+eval", "+evalsha", "+time"]);
+        assert_eq!(server.ask(&rule).await, "OK");
+        fixture.url = format!("redis://{user}:secret@{}", server.address());
+        fixture
+    }
+
     /// Begins to open the store; in a cluster an answer waits for the replica.
     pub(crate) fn builder(&self) -> RedisBuilder {
         let builder = RedisStore::builder(&self.url).prefix(self.prefix.as_str());
@@ -102,6 +115,22 @@ pub(crate) async fn until<T, E: std::fmt::Debug, F: Future<Output = Result<T, E>
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Makes a way to a server: whoever connects to the address is carried there by `carry`.
+pub(crate) async fn way_to<F: Future<Output = ()> + Send + 'static>(
+    server: SocketAddr,
+    carry: impl Fn(TcpStream, TcpStream) -> F + Send + 'static,
+) -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(server).await.unwrap();
+            tokio::spawn(carry(client, server));
+        }
+    });
+    address
 }
 
 /// Makes a connection that is not the store's.

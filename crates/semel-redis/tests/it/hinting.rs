@@ -172,13 +172,7 @@ async fn what_is_no_name_on_the_channel_is_passed_over() {
 /// A user who may neither publish nor listen ends runs all the same; whoever waits polls.
 #[tokio::test]
 async fn without_the_right_to_publish_runs_end_and_are_found_by_polling() {
-    let server = Redis::shared(RedisKind::Redis7).await;
-    let mut fixture = Fixture::of_server(server);
-    let (user, keys) = (format!("app-{}", fixture.prefix), format!("~{{{}.*", fixture.prefix));
-    let mut rule = vec!["ACL", "SETUSER", &user, "on", ">secret", &keys, "resetchannels"];
-    rule.extend(["+@connection", "+@read", "+@write", "+eval", "+evalsha", "+time"]);
-    assert_eq!(server.ask(&rule).await, "OK");
-    fixture.url = format!("redis://{user}:secret@{}", server.address());
+    let fixture = Fixture::of_user(Redis::shared(RedisKind::Redis7).await).await;
     let store = fixture.builder().stated(Durability::Durable).open().await.unwrap();
     let store = Arc::new(store);
     let engine = Engine::builder(store.clone()).notify(store.clone()).build();

@@ -18,11 +18,11 @@ use semel_redis::RedisStore;
 use semel_testkit::servers::{Redis, RedisKind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use crate::{
-    fixture::{Fixture, until},
+    fixture::{Fixture, until, way_to},
     words::*,
 };
 
@@ -39,17 +39,10 @@ struct Lossy {
 
 impl Lossy {
     async fn to(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
         let lose = Arc::new(AtomicUsize::new(0));
         let told = Arc::clone(&lose);
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let upstream = TcpStream::connect(server).await.unwrap();
-                tokio::spawn(carry(client, upstream, Arc::clone(&told)));
-            }
-        });
-        Self { address, lose }
+        let carry = move |client, upstream| carry(client, upstream, Arc::clone(&told));
+        Self { address: way_to(server, carry).await, lose }
     }
 
     /// Loses the next replies.

@@ -1,10 +1,6 @@
 //! Replays of what a process saw ended: by plain reads, and never anything else than what a script would say.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use semel::{
     Permit, Store,
@@ -15,12 +11,12 @@ use semel_redis::RedisStore;
 use semel_testkit::servers::{Redis, RedisKind};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
     sync::Notify,
 };
 
 use crate::{
-    fixture::{Fixture, until},
+    fixture::{Fixture, until, way_to},
     words::*,
 };
 
@@ -117,29 +113,14 @@ async fn what_others_did_since_is_told_and_not_what_was_seen() {
 }
 
 /// A way to a server that stops once before a client asks for the time, and says so.
+#[derive(Default)]
 struct Stop {
-    address: SocketAddr,
     stopped: Notify,
     goes_on: Notify,
 }
 
 impl Stop {
-    async fn start(server: SocketAddr) -> Arc<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let stop = Arc::new(Self { address, stopped: Notify::new(), goes_on: Notify::new() });
-        let way = Arc::clone(&stop);
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(server).await.unwrap();
-                let way = Arc::clone(&way);
-                tokio::spawn(async move { way.carry(client, server).await });
-            }
-        });
-        stop
-    }
-
-    async fn carry(&self, client: TcpStream, server: TcpStream) {
+    async fn carry(self: Arc<Self>, client: TcpStream, server: TcpStream) {
         let (mut from_client, mut to_client) = client.into_split();
         let (mut from_server, mut to_server) = server.into_split();
         let requests = async {
@@ -174,8 +155,10 @@ async fn held_between<F: Future<Output = ()>>(
     let server = Redis::builder(RedisKind::Redis7).start().await;
     let mut fixture = Fixture::of_server(&server);
     let other = fixture.builder().open().await.unwrap();
-    let stop = Stop::start(server.address()).await;
-    fixture.url = format!("redis://{}", stop.address);
+    let stop = Arc::new(Stop::default());
+    let way = Arc::clone(&stop);
+    let carry = move |client, server| Arc::clone(&way).carry(client, server);
+    fixture.url = format!("redis://{}", way_to(server.address(), carry).await);
     let store = fixture.builder().open().await.unwrap();
     ended(&store, "k", finish).await;
     let reads = calls(&server, "mget").await;

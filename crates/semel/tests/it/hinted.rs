@@ -80,6 +80,14 @@ async fn held_elsewhere(world: &World, key: &str) -> Holder {
     running(world.other().begin(call(key, policy(OnLost::Hold))).await.unwrap())
 }
 
+/// A run in another process, and somebody here who waits for its end.
+async fn awaited(world: &World) -> (Holder, Begin) {
+    let holder = held_elsewhere(world, "k").await;
+    let waiter = wait(&world.engine, "k");
+    world.settle().await;
+    (holder, waiter)
+}
+
 /// No time passes between the end and the answer, and no claim is asked but by those who were woken.
 #[tokio::test]
 async fn the_end_in_another_process_wakes_all_who_wait_at_once() {
@@ -137,9 +145,7 @@ async fn a_key_that_joins_the_awaited_is_watched_at_once() {
 #[tokio::test]
 async fn an_end_whose_hint_is_lost_is_found_by_the_poll() {
     let (world, _told) = told();
-    let holder = held_elsewhere(&world, "k").await;
-    let waiter = wait(&world.engine, "k");
-    world.settle().await;
+    let (holder, waiter) = awaited(&world).await;
     holder.complete(created()).await.unwrap();
     world.settle().await;
     assert!(!waiter.is_finished(), "nobody told of it");
@@ -151,9 +157,7 @@ async fn an_end_whose_hint_is_lost_is_found_by_the_poll() {
 #[tokio::test]
 async fn a_hint_that_is_wrong_wakes_nobody() {
     let (world, told) = told();
-    let _holder = held_elsewhere(&world, "k").await;
-    let waiter = wait(&world.engine, "k");
-    world.settle().await;
+    let (_holder, waiter) = awaited(&world).await;
     let asked = (world.store.calls(Verb::Read), world.store.calls(Verb::Claim));
     told.hints.send(Hint::Ended(call("another", policy(OnLost::Hold)).id)).unwrap();
     world.settle().await;
@@ -173,9 +177,7 @@ async fn a_hint_that_is_wrong_wakes_nobody() {
 async fn after_missed_hints_all_awaited_keys_are_read_at_once() {
     for is_slow in [false, true] {
         let (world, told) = told();
-        let holder = held_elsewhere(&world, "k").await;
-        let waiter = wait(&world.engine, "k");
-        world.settle().await;
+        let (holder, waiter) = awaited(&world).await;
         holder.complete(created()).await.unwrap();
         let another = Hint::Ended(call("another", policy(OnLost::Hold)).id);
         let hints = if is_slow { vec![another; 100] } else { vec![Hint::Missed] };
@@ -190,9 +192,7 @@ async fn after_missed_hints_all_awaited_keys_are_read_at_once() {
 async fn where_no_hints_can_be_asked_for_the_poll_finds_the_end() {
     let (world, told) = told();
     told.fails.store(true, Ordering::Relaxed);
-    let holder = held_elsewhere(&world, "k").await;
-    let waiter = wait(&world.engine, "k");
-    world.settle().await;
+    let (holder, waiter) = awaited(&world).await;
     holder.complete(created()).await.unwrap();
     world.clock.run(Duration::from_secs(1)).await;
     replayed(ended(waiter).await.unwrap());
@@ -202,9 +202,7 @@ async fn where_no_hints_can_be_asked_for_the_poll_finds_the_end() {
 #[tokio::test]
 async fn a_wish_for_hints_is_renewed_twice_a_minute_at_least() {
     let (world, told) = told();
-    let _holder = held_elsewhere(&world, "k").await;
-    let waiter = wait(&world.engine, "k");
-    world.settle().await;
+    let (_holder, waiter) = awaited(&world).await;
     assert_eq!(told.watches.load(Ordering::Relaxed), 1);
     world.clock.run(Duration::from_secs(60)).await;
     let watches = told.watches.load(Ordering::Relaxed);

@@ -3,7 +3,10 @@
 use std::{
     fmt,
     path::PathBuf,
-    sync::{Arc, atomic::AtomicUsize},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize},
+    },
     time::Duration,
 };
 
@@ -244,6 +247,7 @@ impl RedisBuilder {
             link: Link::new(Arc::new(connector), space, self.wait, lines, first),
             scripts: Scripts::new(self.clock.as_deref()),
             swept: AtomicUsize::new(0),
+            is_sweeping: AtomicBool::new(false),
         })
     }
 }

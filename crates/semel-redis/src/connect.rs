@@ -42,14 +42,6 @@ impl Connector {
         }
     }
 
-    /// Judges the settings of whoever is connected to.
-    pub(crate) async fn judge(&self, live: Live) -> Result<Verdict, Fault> {
-        match live {
-            Live::Cluster(mut cluster) => self.demands.of_cluster(&mut cluster).await,
-            Live::One(mut server) => self.demands.of_server(&mut server).await,
-        }
-    }
-
     async fn cluster(&self) -> Result<(Live, Verdict), Fault> {
         let hosts = self.address.hosts.iter();
         let infos = hosts.map(|(host, port)| self.address.server(host, *port));

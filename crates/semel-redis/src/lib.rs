@@ -42,7 +42,7 @@ mod sweep;
 mod verb;
 mod wait;
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use semel::store::capability::Durability;
 
@@ -62,8 +62,9 @@ pub struct RedisStore {
     hints: Hints,
     link: Link,
     scripts: Scripts,
-    /// Where the sweep goes on.
+    /// Where the sweep goes on, and whether it is in the midst of what was due.
     swept: AtomicUsize,
+    is_sweeping: AtomicBool,
 }
 
 impl RedisStore {

@@ -103,10 +103,8 @@ type Call = [u8; 8];
 enum Behind {
     /// Something that reads, or nothing, and the number of the call.
     Echo(Option<Cmd>),
-    /// What is waited for. The number comes back from the script.
-    Waits,
-    /// The same, where the script grants something.
-    WaitsOfGrant,
+    /// What is waited for behind a script, which may grant something. The number comes back from the script.
+    Waits { grants: bool },
 }
 
 /// Where something is said.
@@ -133,7 +131,7 @@ impl Link {
         Self { connector, space, wait, waits, calls, lines, next }
     }
 
-    /// Runs a script in a bucket that answers with several things.
+    /// Runs a script in a bucket that answers with several things, and grants nothing.
     pub(crate) async fn run(
         &self,
         bucket: usize,
@@ -141,41 +139,20 @@ impl Link {
         keys: &[Vec<u8>],
         args: &[&[u8]],
     ) -> Result<Vec<Value>, Fault> {
-        match self.tell(bucket, script, keys, args).await? {
+        match self.tell(bucket, script, keys, args, false).await? {
             Value::Array(values) => Ok(values),
             _ => Err(odd()),
         }
     }
 
-    /// Runs a script in a bucket.
+    /// Runs a script in a bucket; one that grants something not on a server that may lose it.
     pub(crate) async fn tell(
         &self,
         bucket: usize,
         script: &Script,
         keys: &[Vec<u8>],
         args: &[&[u8]],
-    ) -> Result<Value, Fault> {
-        self.evaluated(bucket, script, keys, args, &Behind::Waits).await
-    }
-
-    /// Runs a script that grants something, unless the servers may lose it.
-    pub(crate) async fn grant(
-        &self,
-        bucket: usize,
-        script: &Script,
-        keys: &[Vec<u8>],
-        args: &[&[u8]],
-    ) -> Result<Value, Fault> {
-        self.evaluated(bucket, script, keys, args, &Behind::WaitsOfGrant).await
-    }
-
-    async fn evaluated(
-        &self,
-        bucket: usize,
-        script: &Script,
-        keys: &[Vec<u8>],
-        args: &[&[u8]],
-        behind: &Behind,
+        grants: bool,
     ) -> Result<Value, Fault> {
         let said = |whole, call: Call| {
             let script = if whole { ("EVAL", &script.text) } else { ("EVALSHA", &script.digest) };
@@ -186,7 +163,7 @@ impl Link {
             said.arg(keys).arg(args).arg(&call);
             said
         };
-        let (told, _) = self.ask(bucket, said, behind).await?;
+        let (told, _) = self.ask(bucket, said, &Behind::Waits { grants }).await?;
         match told {
             Value::Array(mut told) if told.len() == 2 => Ok(told.pop().unwrap_or(Value::Nil)),
             _ => Err(odd()),
@@ -199,20 +176,18 @@ impl Link {
         Ok(told)
     }
 
-    /// Looks again at what the servers are set to. Where they may lose by now what they acknowledge, nothing new is
-    /// granted, by a sentence that says what to set, until it is.
+    /// Looks again at what the servers are set to, on a connection of its own: those that are there may be busy with
+    /// waiting. Where they may lose by now what they acknowledge, nothing new is granted, by a sentence that says what
+    /// to set, until it is.
     pub(crate) async fn look_again(&self) -> Result<(), Fault> {
-        let mut refused = None;
+        // Whoever asks for something finds out about a server that does not answer.
+        let Ok((_, verdict)) = self.connector.connect().await else { return Ok(()) };
         for line in &self.lines {
-            let made = line.live.lock().await.clone();
-            let Some(made) = made else { continue };
-            // Whoever asks for something finds out about a server that does not answer.
-            if let Ok(verdict) = self.connector.judge(made.live.clone()).await {
-                refused = refused.or_else(|| verdict.refusal());
+            if let Some(made) = &*line.live.lock().await {
                 made.is_judged(verdict);
             }
         }
-        refused.map_or(Ok(()), |what_to_set| Err(invalid(what_to_set).into()))
+        verdict.refusal().map_or(Ok(()), |what_to_set| Err(invalid(what_to_set).into()))
     }
 
     /// Says a command that reads in a bucket, and asks for the server's time behind it.
@@ -277,7 +252,7 @@ impl Link {
     ) -> Result<(Value, Vec<Value>), Fault> {
         let line = &self.lines[self.next.fetch_add(1, Ordering::Relaxed) % self.lines.len()];
         let made = line.live(&self.connector).await?;
-        if matches!(behind, Behind::WaitsOfGrant) {
+        if matches!(behind, Behind::Waits { grants: true }) {
             made.may_grant()?;
         }
         let Made { number, live, mixed, .. } = made;
@@ -288,7 +263,7 @@ impl Link {
                 echoed = between.iter().cloned().chain([echo]).collect::<Vec<_>>();
                 &echoed
             }
-            Behind::Waits | Behind::WaitsOfGrant => &self.waits,
+            Behind::Waits { .. } => &self.waits,
         };
         let said = live.say(to, said, more);
         let answered = mixed.run_until_cancelled(said).await.unwrap_or_else(|| Err(mixed_up()));
@@ -303,7 +278,7 @@ impl Link {
             let first = first.extract_error()?;
             match behind {
                 Behind::Echo(_) => is_of(call, rest.last())?,
-                Behind::Waits | Behind::WaitsOfGrant => {
+                Behind::Waits { .. } => {
                     let Value::Array(signed) = &first else { return Err(mixed_up()) };
                     is_of(call, signed.first())?;
                     self.wait.judge(&rest).map_err(Fault::unsure)?;

@@ -1,5 +1,7 @@
 //! What a server must be set to before anything is kept in it.
 
+use std::collections::HashMap;
+
 use redis::{
     Value,
     aio::MultiplexedConnection,
@@ -18,8 +20,11 @@ use crate::{
 const NAMES: [&str; 3] = ["appendonly", "appendfsync", "maxmemory-policy"];
 /// What is read besides; a server that has it not does not do it.
 const PAUSES: &str = "no-appendfsync-on-rewrite";
-const UNSTATED: &str = "the server does not let its settings be read: find out whether it keeps what it acknowledges and evicts nothing, \
-     and say so by stating it durable or volatile";
+const UNSTATED: &str = "the server does not let its settings be read: find out whether it keeps what it acknowledges \
+                        and evicts nothing, and say so by stating it durable or volatile";
+
+/// What a server tells of its settings.
+type Settings = HashMap<String, String>;
 
 /// What is demanded of every server that is connected to.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +65,6 @@ enum Loss {
     NotFlushed,
     NotKept,
     PausesFlushes,
-    Unknown,
     UntrueDisks,
 }
 
@@ -85,7 +89,6 @@ impl Loss {
                 "the server flushes nothing while it rewrites its file: set its no-appendfsync-on-rewrite to no, or \
                  accept_volatile"
             }
-            Self::Unknown => UNSTATED,
             Self::UntrueDisks => {
                 "Valkey answers WAITAOF before its disk has the write, unless it flushes each: set its appendfsync to \
                  always, wait for replicas by wait_replicas instead of wait_replicas_flushed, or accept_volatile"
@@ -145,48 +148,40 @@ impl Demands {
         self.judge(said.and_then(each), is_valkey)
     }
 
-    /// What survives, by what is known.
-    fn verdict(&self, known: Option<&[Value]>, is_valkey: bool) -> Result<Verdict, Fault> {
-        let Some(servers) = known else {
+    /// What survives, by what the servers tell of their settings; by what is stated, where one does not tell all.
+    fn judge(
+        &self,
+        said: Result<Vec<Value>, redis::RedisError>,
+        is_valkey: bool,
+    ) -> Result<Verdict, Fault> {
+        let known = match said {
+            Ok(said) => said.into_iter().map(pairs).collect::<Result<Vec<_>, _>>()?,
+            Err(error) if is_forbidden(&error) => Vec::new(),
+            Err(error) => return Err(error.into()),
+        };
+        let tells = |said: &Settings| NAMES.iter().all(|name| said.contains_key(*name));
+        if known.is_empty() || !known.iter().all(tells) {
             return Ok(match self.stated {
                 Some(Durability::Durable) => Verdict::Durable,
                 Some(Durability::Volatile) => Verdict::Volatile,
                 None => Verdict::Refused(UNSTATED),
             });
-        };
-        let lost =
-            servers.iter().map(|said| self.loss(said, is_valkey)).collect::<Result<Vec<_>, _>>()?;
-        Ok(match lost.into_iter().flatten().next() {
+        }
+        Ok(match known.iter().find_map(|said| self.loss(said, is_valkey)) {
             None => Verdict::Durable,
             Some(_) if self.accept_volatile => Verdict::Volatile,
             Some(loss) => Verdict::Refused(loss.what_to_set()),
         })
     }
 
-    fn judge(
-        &self,
-        said: Result<Vec<Value>, redis::RedisError>,
-        is_valkey: bool,
-    ) -> Result<Verdict, Fault> {
-        match said {
-            Ok(said) => self.verdict(Some(&said), is_valkey),
-            Err(error) if is_forbidden(&error) => self.verdict(None, is_valkey),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn loss(&self, said: &Value, is_valkey: bool) -> Result<Option<Loss>, Fault> {
-        let said = pairs(said.clone())?;
+    fn loss(&self, said: &Settings, is_valkey: bool) -> Option<Loss> {
         let is = |name: &str, wanted: &str| said.get(name).is_some_and(|value| value == wanted);
-        if !NAMES.iter().all(|name| said.contains_key(*name)) {
-            return Ok(Some(Loss::Unknown));
-        }
         // Seen by its system calls: Valkey 9.1.2, flushing every second, answers at once, and Redis 8.2.3 when it has.
         let flushes_each = is("appendfsync", "always");
         let is_untrue =
             is_valkey && (self.wait.replicas_flushed > 0 || self.wait.flushed && !flushes_each);
         let waited = self.wait.replicas_needed() > 0;
-        Ok(if !is("appendonly", "yes") {
+        if !is("appendonly", "yes") {
             Some(Loss::NotKept)
         } else if !is("maxmemory-policy", "noeviction") {
             Some(Loss::Evicts)
@@ -200,7 +195,7 @@ impl Demands {
             Some(Loss::Failover)
         } else {
             None
-        })
+        }
     }
 
     fn has_replicas(&self, said: &str) -> Result<(), Fault> {

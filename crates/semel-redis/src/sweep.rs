@@ -21,14 +21,17 @@ use crate::{
 /// How many buckets are asked at once for what is due.
 const ASKED: usize = 32;
 
-/// Looks at the server's settings too: they may have been changed while it runs.
+/// Looks at the server's settings too, whenever it begins: they may have been changed while it runs.
 #[async_trait]
 impl Sweep for RedisStore {
     async fn sweep(&self, budget: SweepBudget) -> Result<Swept, StoreError> {
-        self.link.look_again().await?;
+        if !self.is_sweeping.load(Ordering::Relaxed) {
+            self.link.look_again().await?;
+        }
         let budget = usize::try_from(budget.records).unwrap_or(usize::MAX).max(1);
         let due = self.due(budget.saturating_add(1)).await?;
         let more = due.len() > budget;
+        self.is_sweeping.store(more, Ordering::Relaxed);
         let dropped = due.into_iter().take(budget).map(|place| self.dropped(place));
         let dropped = all(dropped.collect(), TOGETHER).await?;
         let count = |wanted| dropped.iter().filter(|verdict| **verdict == wanted).count();

@@ -17,7 +17,7 @@ use semel::{
 
 use crate::{
     RedisStore, audit,
-    error::{Fault, Next as Then, odd},
+    error::{self, Fault, odd},
     hints, row,
     space::{Bucket, Place, Space},
 };
@@ -83,12 +83,12 @@ impl RedisStore {
         let not_after = digits(ask.not_after.as_micros());
         let args = [&blank[..], &not_after, &place.name];
         for _ in 0..ROUNDS {
-            let said = match self.link.grant(place.bucket, &self.scripts.claim, &keys, &args).await
-            {
+            let said = self.link.tell(place.bucket, &self.scripts.claim, &keys, &args, true);
+            let said = match said.await {
                 Ok(Value::BulkString(told)) => return fresh(ask, &told),
                 Ok(Value::Array(said)) => said,
                 Ok(_) => return Err(odd()),
-                Err(fault) if fault.next == Then::GrantNothing => {
+                Err(fault) if fault.next == error::Next::GrantNothing => {
                     return Box::pin(self.told_without_grant(&place, ask, fault)).await;
                 }
                 Err(fault) => return Err(fault),
@@ -270,6 +270,7 @@ impl RedisStore {
                     outcome.as_deref().unwrap_or_default(),
                     &place.name,
                 ],
+                false,
             )
             .await?;
         let said = match said {
@@ -370,11 +371,8 @@ impl RedisStore {
             &audit,
             &digits(self.audit_max),
         ];
-        let (link, swap) = (&self.link, &self.scripts.swap);
-        let said = match next.record.state {
-            State::Running => link.grant(place.bucket, swap, &keys, &args).await?,
-            _ => link.tell(place.bucket, swap, &keys, &args).await?,
-        };
+        let grants = next.record.state == State::Running;
+        let said = self.link.tell(place.bucket, &self.scripts.swap, &keys, &args, grants).await?;
         let Value::Array(said) = said else { return Err(odd()) };
         match &said[..] {
             [_, Value::Int(done)] => Ok(*done == 1),

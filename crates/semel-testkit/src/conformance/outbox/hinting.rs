@@ -9,6 +9,9 @@ use super::{FreshOutbox, verbs::*};
 /// Longer than a hint takes, and short enough to be waited for many times.
 const WAIT: Duration = Duration::from_millis(500);
 
+/// How long all who wait may take to hear of commits that go on and on.
+const TOLD_WAIT: Duration = Duration::from_secs(60);
+
 async fn hinted(hints: &Arc<dyn OutboxHints>, wait: Duration) -> bool {
     hints.hinted(wait).await.expect("hints can be had")
 }
@@ -43,13 +46,14 @@ pub async fn all_who_wait_are_hinted_at(on: FreshOutbox) {
             })
         })
         .collect();
-    for _ in 0..ROUNDS_MAX {
-        if waiting.iter().all(|waiting| waiting.is_finished()) {
-            break;
+    // Where the clock is moved by hand nothing else ends a wait: commits go on until all have heard.
+    let told = async {
+        while !waiting.iter().all(|waiting| waiting.is_finished()) {
+            on.commit_hinted().await;
+            tokio::task::yield_now().await;
         }
-        on.commit_hinted().await;
-        tokio::task::yield_now().await;
-    }
+    };
+    tokio::time::timeout(TOLD_WAIT, told).await.expect("all who wait hear of a commit");
     for waiting in waiting {
         waiting.await.unwrap();
     }
